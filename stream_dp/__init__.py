@@ -62,9 +62,12 @@ if TYPE_CHECKING:
     from .release.published_sizes import SizesCertificate as SizesCertificate
     from .release.published_tables import BatchCertificate as BatchCertificate
     from .release.published_tables import DataSet as DataSet
+    from .services.desk.fitted_panel import FittedPanel as FittedPanel
     from .services.desk.fitted_table import FittedTable as FittedTable
     from .services.desk.fitted_table import fit as fit
-    from .services.desk.window_panel import window as window
+    from .services.desk.panel_calls import cumulative as cumulative
+    from .services.desk.panel_calls import joint as joint
+    from .services.desk.panel_calls import window as window
     from .services.releaser.study_in_memory import run_study as run_study
     from .study import BatchRelease as BatchRelease
     from .study import Study as Study
@@ -109,7 +112,8 @@ _MODULES = {
     "release.public_reader": ("PublishedRelease",),
     "release.published_sizes": ("PublishedSizes", "SizesCertificate"),
     "services.desk.fitted_table": ("FittedTable", "fit"),
-    "services.desk.window_panel": ("window",),
+    "services.desk.fitted_panel": ("FittedPanel",),
+    "services.desk.panel_calls": ("cumulative", "joint", "window"),
     "services.releaser.study_in_memory": ("run_study",),
     "study": ("BatchRelease", "Study"),
     "studyfile": ("load_study", "parse_study"),
@@ -134,4 +138,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "__version__"})
+    return [*__all__, "__version__"]

@@ -167,6 +167,12 @@ class PublicLog:
             except ValueError as error:
                 raise release.refusal(str(error)) from None
 
+    def __repr__(self) -> str:
+        return (
+            f"<PublicLog of study '{self.study.name}': {len(self.published)} releases of"
+            f" {', '.join(dict.fromkeys(r.certificate.release for r in self.published)) or 'none'}>"
+        )
+
     @property
     def head(self) -> str:
         """The hash of the last message. A copy outside reveals a restored log later."""

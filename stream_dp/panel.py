@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.notebook_html import html_rows
+
+if TYPE_CHECKING:
+    import pandas
 
 Counts = NDArray[np.int64]
 
@@ -126,6 +129,8 @@ class Panel:
     {'row': [0, 1], '2025-01': ['no', 'yes'], '2025-02': ['yes', 'yes']}
     >>> panel.until("2025-01").periods
     ('2025-01',)
+    >>> np.asarray(panel).shape
+    (2, 2)
     """
 
     symbols: Symbols
@@ -189,6 +194,19 @@ class Panel:
         for each period and attribute.
         """
         return pa.concat_tables(self.tables())
+
+    def __array__(
+        self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None
+    ) -> NDArray[Any]:
+        """The values of all rows, (rows, periods): whole numbers if all of them are."""
+        plain = all(isinstance(value, int) for value in self.values)
+        cells = np.array(self.values if plain else [str(value) for value in self.values])
+        return cells[self.symbols].astype(dtype or cells.dtype, copy=False)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows of `table` as a table of pandas, with the row numbers as its index."""
+        frame: pandas.DataFrame = self.table().to_pandas()
+        return frame.set_index("row")
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows of `table` for any library that reads Arrow's PyCapsule interface."""

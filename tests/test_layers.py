@@ -106,7 +106,13 @@ FOLDERS = {
     "privacy": (["privacy"], False),
     "panel": (["notebook_html"], False),
     "figures": (["figures", "errors"], False),
-    "study": (["study", "errors", "json_object", "privacy.exact_tables", "privacy.ledger"], False),
+    "study": (
+        [
+            *("study", "errors", "json_object"),
+            *("privacy.exact_numbers", "privacy.exact_tables", "privacy.ledger"),
+        ],
+        False,
+    ),
     "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
     "log": (["log", "compiled", "errors", "json_object", "privacy.noise"], True),
     "population": (["population", "study", "errors", "compiled", "log.log", "log.records"], True),
@@ -286,7 +292,7 @@ def test_only_the_study_reads_the_declared_values_of_an_attribute():
 
 
 EXTRAS = {
-    "matplotlib": (),
+    "matplotlib": ("stream_dp.services.desk.fitted_panel", "stream_dp.services.desk.panel_figure"),
     "confluent_kafka": (
         "stream_dp.log.compiled_kafka_reader",
         "stream_dp.log.kafka",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stream_dp
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "tables": ("fit", "FittedTable", "window"),
+    "tables": ("fit", "FittedTable", "window", "cumulative", "joint", "FittedPanel"),
     "public-log": (
         "open",
         "PublicLog",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, cast
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -50,8 +50,11 @@ from .public_domain import public_domain
 _MOST_SEEDS = 1 << 64  # further samples for one table have seeds beyond those of callers
 
 
+T = TypeVar("T", bound=ArrowStream)
+
+
 @dataclass(frozen=True)
-class FittedTable:
+class FittedTable(Generic[T]):
     """A model of a table of people: the result of `fit`.
 
     study: the declaration behind it, of one period and one release.
@@ -65,7 +68,7 @@ class FittedTable:
     study: Study
     columns: tuple[DeclaredColumn, ...]
     model: FittedModel[People]
-    pattern: object = field(repr=False)
+    pattern: T = field(repr=False)
     left_out: tuple[str, ...] = ()
     simulated: bool = False
 
@@ -95,8 +98,10 @@ class FittedTable:
         """The noisy answers: query, value, variance, standard_error."""
         return measurement_table(self.model.measurements)
 
-    def sample(self, rows: int | None = None, *, seed: int = 0) -> Any:
-        """A table of artificial people, of the library of the fitted table; costs nothing more.
+    def sample(self, rows: int | None = None, *, seed: int = 0) -> T:
+        """A table of artificial people, of the library and types of the fitted table.
+
+        A sample costs nothing more. Of a library other than pandas and polars it is of pyarrow.
 
         rows: how many people; by default as many as the model has, which is the public number of
             rows, or a noisy one.
@@ -166,7 +171,7 @@ class FittedTable:
 
 
 def fit(
-    table: ArrowStream,
+    table: T,
     *,
     neighbours: str,
     delta: Number,
@@ -179,7 +184,7 @@ def fit(
     kind: str | None = None,
     unit: str = "person",
     simulation_seed: int | None = None,
-) -> FittedTable:
+) -> FittedTable[T]:
     """Fits a synthesizer to a table of people, a row for each person.
 
     Each call is charged anew; there is no ledger here. The kinds `mixture` and `rap` need JAX, the

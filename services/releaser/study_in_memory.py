@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import pyarrow as pa
 
 from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
@@ -16,7 +18,7 @@ from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_table
 from stream_dp.population.rejection_reasons import Reason
-from stream_dp.population.tables import TableLayout
+from stream_dp.population.tables import Judgement, TableLayout
 from stream_dp.population.tables.reading_facts import reading_lines, stated_layout
 from stream_dp.privacy.noise import NoiseSource, noise_source
 from stream_dp.study import Study
@@ -104,6 +106,43 @@ def run_study(
     >>> households.column_names, people.column_names
     (['group', 'region', 'size'], ['group', 'work'])
     """
+    layout = stated_layout(reading, TableLayout(attribute=attribute))
+    return run_table(
+        study,
+        arrow_table(reports, "reports"),
+        layout,
+        tell=lambda text: warnings.warn(f"run_study:{text}", stacklevel=5),
+        groups=groups,
+        members=members,
+        group_key=group_key,
+        places=places,
+        strict=strict,
+        simulation_seed=simulation_seed,
+    )
+
+
+def run_table(
+    study: Study,
+    reports: pa.Table,
+    layout: TableLayout,
+    *,
+    tell: Callable[[str], object],
+    groups: ArrowStream | None = None,
+    members: ArrowStream | None = None,
+    group_key: str = "group",
+    places: ArrowStream | None = None,
+    strict: bool = False,
+    require: Callable[[Judgement], object] = lambda judgement: None,
+    simulation_seed: int | None = None,
+) -> PublicLog:
+    """Runs a study, as `run_study` does.
+
+    layout: how the columns of `reports` are read.
+    tell: called with the text of each warning.
+    require: called with the judgement of the table; it may refuse the table with a UserError.
+
+    Every other argument is that of `run_study`.
+    """
     if checked_study(study).periods.close != "marker":
         raise UserError("run_study: this study closes by its schedule; declare close = 'marker'")
     if study.gate is not None:
@@ -123,12 +162,11 @@ def run_study(
             keyed_study = table_of_places.of_study(study)
         elif places is not None:
             raise UserError("run_study: the study declares no places; leave places out")
-        table = NamedTable("reports", arrow_table(reports, "reports"))
-        layout = stated_layout(reading, TableLayout(attribute=attribute))
+        table = NamedTable("reports", reports)
         log.create({REPORTS: 1})
         read, told = tuple[str, ...](), set[Reason]()
         if study.attributes:
-            read, told = _check_reports(table, keyed_study, layout, strict)
+            read, told = _check_reports(table, keyed_study, layout, tell, require, strict=strict)
             for batch in encoded_reports(table, keyed_study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
@@ -142,14 +180,20 @@ def run_study(
             fit_data_sets(study, log, snapshots, noise)
             releaser.run(until_idle=True)
         if study.attributes:
-            _tell_of_rejections(log, keyed_study, told)
+            _tell_of_rejections(log, keyed_study, told, tell)
     result = PublicLog(public)
     result.reading = read
     return result
 
 
 def _check_reports(
-    table: NamedTable, study: Study, layout: TableLayout, strict: bool
+    table: NamedTable,
+    study: Study,
+    layout: TableLayout,
+    tell: Callable[[str], object],
+    require: Callable[[Judgement], object],
+    *,
+    strict: bool,
 ) -> tuple[tuple[str, ...], set[Reason]]:
     """Warns of cells of a table that would not count, and of what `send` has notices of.
 
@@ -163,20 +207,23 @@ def _check_reports(
         judgement = judged.require_all()[table]
     except UserError as error:
         raise UserError(line.replace("--strict", "strict") for line in error.lines) from None
+    require(judgement)
     lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []
     lines += table_notices("reports", judgement, study)
     if lines:
-        warnings.warn("\n".join(["run_study:", *lines]), stacklevel=3)
+        tell("\n".join(["", *lines]))
     reading = () if judgement.reading is None else tuple(reading_lines(judgement.reading))
     return reading, {reason for _, reason in judgement.faults}
 
 
-def _tell_of_rejections(log: Log, study: Study, told: set[Reason]) -> None:
+def _tell_of_rejections(
+    log: Log, study: Study, told: set[Reason], tell: Callable[[str], object]
+) -> None:
     """Warns of cells that the releaser rejected for other reasons than those in `told`."""
     rejections, _ = read_rejections(log, Placing(study, None))
     lines = rejections_text({r: cells for r, cells in rejections.items() if r not in told})
     if lines:
-        warnings.warn("\n".join(["run_study: rejected:", *lines]), stacklevel=3)
+        tell("\n".join([" rejected:", *lines]))
 
 
 def _roster(

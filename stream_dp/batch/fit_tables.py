@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from stream_dp.errors import UserError
-from stream_dp.population.arrow_tables import ArrowStream
+from stream_dp.population.arrow_tables import ArrowStream, table_like
 from stream_dp.privacy.noise import noise_source
 from stream_dp.study.call_arguments import Number, exact_rho
 from stream_dp.study.families import Family, kinds_of
-from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN, BatchRelease
 
 from .data.domain import Column, Domain, Hierarchy
 from .data.hierarchy_tables import from_tables, to_tables
@@ -22,23 +21,40 @@ from .synthesizer import FitContext, FittedModel
 Values = Mapping[str, Sequence[int | str]]
 
 
+G = TypeVar("G", bound=ArrowStream)
+P = TypeVar("P", bound=ArrowStream)
+
+
 @dataclass(frozen=True)
-class FittedTables:
-    """The result of `fit_tables`. model: with its title, its noisy answers and its notes."""
+class FittedTables(Generic[G, P]):
+    """The result of `fit_tables`.
+
+    model: with its title, its noisy answers and its notes.
+    key: the column that ties the tables.
+    patterns: tables of the libraries that samples are of.
+    """
 
     model: FittedModel[Hierarchy]
+    key: str
+    patterns: tuple[G, P] = field(repr=False)
 
-    def sample(self, *, seed: int = 0) -> tuple[pa.Table, pa.Table]:
-        """Artificial groups and people, tied by the column `group`; costs nothing more.
+    def sample(self, *, seed: int = 0) -> tuple[G, P]:
+        """Artificial groups and people, tied by the key, of the libraries and types of the tables.
+
+        A sample costs nothing more. Of a library other than pandas and polars it is of pyarrow.
 
         seed: the same one gives the same tables again.
         """
-        return to_tables(self.model.sample(seed))
+        groups, people = to_tables(self.model.sample(seed))
+        groups = groups.drop_columns([SIZE_COLUMN]).rename_columns({KEY_COLUMN: self.key})
+        people = people.rename_columns({KEY_COLUMN: self.key})
+        of_groups, of_people = self.patterns
+        return table_like(groups, of_groups), table_like(people, of_people)
 
 
 def fit_tables(
-    groups: ArrowStream,
-    people: ArrowStream,
+    groups: G,
+    people: P,
     *,
     key: str,
     group_values: Values,
@@ -48,7 +64,7 @@ def fit_tables(
     kind: str = "mwem",
     rounds: int = 20,
     simulation_seed: int | None = None,
-) -> FittedTables:
+) -> FittedTables[G, P]:
     """Fits a synthesizer to groups and their members.
 
     The fit is `rho`-zCDP where one person's attributes change (the relation `replace_in_place`);
@@ -78,7 +94,7 @@ def fit_tables(
     ...     group_values={"region": ["north", "south"]}, person_values={"work": ["yes", "no"]})
     >>> synthetic_homes, synthetic_people = fitted.sample(seed=2)
     >>> synthetic_homes.column_names, synthetic_people.column_names
-    (['group', 'region', 'size'], ['group', 'work'])
+    (['home', 'region'], ['home', 'work'])
     """
     groups_columns = _columns("group_values", group_values)
     persons_columns = _columns("person_values", person_values)
@@ -104,7 +120,7 @@ def fit_tables(
     domain = Domain(groups_columns, persons_columns, most)
     hierarchy = from_tables(domain, groups, people, key_group=key, key_person=key)
     noise = noise_source(simulation_seed)
-    return FittedTables(fit(hierarchy, release, FitContext(noise)))
+    return FittedTables(fit(hierarchy, release, FitContext(noise)), key, (groups, people))
 
 
 def _columns(name: str, values: Values) -> tuple[Column, ...]:

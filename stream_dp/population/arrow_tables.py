@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import pyarrow as pa
 
@@ -96,19 +97,52 @@ def _column_faults(frame: Any, name: str) -> list[str]:
     return lines
 
 
-def table_like(table: pa.Table, pattern: Any) -> Any:
-    """Converts a table of pyarrow to the library of `pattern`: pandas or polars.
+T = TypeVar("T", bound=ArrowStream)
 
-    The columns of pandas have the names that they have in `pattern`, which may be no texts. A
-    pattern of any other library leaves the table as it is.
+
+def table_like(table: pa.Table, pattern: T) -> T:
+    """Converts a table of pyarrow to the library of `pattern`, with the types of its columns.
+
+    The columns stand in the order that they have in `pattern`. The columns of pandas have its
+    names, which may be no texts. A column keeps its own type where a cell has no value of the
+    pattern's type. A pattern of a library other than pandas and polars gives a table of pyarrow.
     """
+    like: Any = pattern
     match _library(pattern):
         case "pandas":
-            names = {str(column): column for column in pattern.columns}
-            return table.to_pandas().rename(columns=names)
+            return cast(T, _pandas_like(table, like))
         case "polars":
-            return import_module("polars").from_arrow(table)
-    return table
+            return cast(T, _polars_like(table, like))
+    if isinstance(like, pa.Table):
+        table = table.select([name for name in like.column_names if name in table.column_names])
+        for i, name in enumerate(table.column_names):
+            with suppress(pa.ArrowException):
+                cells = table[name].cast(like.schema.field(name).type)
+                table = table.set_column(i, name, cells)
+    return cast(T, table)
+
+
+def _pandas_like(table: pa.Table, like: Any) -> Any:
+    columns = {str(column): i for i, column in enumerate(like.columns)}
+    frame = table.select([name for name in columns if name in table.column_names]).to_pandas()
+    for name in frame.columns:
+        kind = like.dtypes.iloc[columns[name]]
+        with suppress(TypeError, ValueError):
+            typed = frame[name].astype(kind)
+            # Texts would all be true; a value that is no category would be lost.
+            if kind.kind != "b" and typed.isna().equals(frame[name].isna()):
+                frame[name] = typed
+    frame.columns = [like.columns[columns[name]] for name in frame.columns]
+    return frame
+
+
+def _polars_like(table: pa.Table, like: Any) -> Any:
+    polars = import_module("polars")
+    frame = polars.from_arrow(table.select([c for c in like.columns if c in table.column_names]))
+    for name in frame.columns:
+        with suppress(polars.exceptions.PolarsError):
+            frame = frame.with_columns(frame[name].cast(like.schema[name]))
+    return frame
 
 
 def _library(table: object) -> str | None:

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .exact_numbers import Number, exact_number
 from .exact_tables import Law, decided, table
 
 
@@ -99,9 +100,10 @@ class SystemNoise:
 
     simulated = False
 
-    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+    def draw(self, demand: Sequence[tuple[Number, int]]) -> Draw:
         coins = np.random.Generator(np.random.PCG64DXSM(int.from_bytes(system_entropy(32), "big")))
-        return Draw(tuple(discrete_gaussian(variance, size) for variance, size in demand), coins)
+        noise = (discrete_gaussian(variance, size) for variance, size in _exact(demand))
+        return Draw(tuple(noise), coins)
 
     def geometric(self, decay: Fraction, size: int) -> NDArray[np.int64]:
         return double_geometric(decay, size)
@@ -121,9 +123,9 @@ class SeededNoise:
             raise ValueError(f"seed: must be a whole number from 0 on, not {seed!r}")
         self._rng = np.random.default_rng(seed)
 
-    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+    def draw(self, demand: Sequence[tuple[Number, int]]) -> Draw:
         drawn = []
-        for variance, size in demand:
+        for variance, size in _exact(demand):
             if variance > _WIDE:
                 normal = self._rng.normal(0, math.sqrt(variance), size)
                 drawn.append(np.rint(normal).astype(np.int64))
@@ -139,6 +141,10 @@ class SeededNoise:
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
         noisy = scores / math.sqrt(variance) + self._rng.gumbel(size=len(scores))
         return np.argsort(-noisy, kind="stable")[:picks]
+
+
+def _exact(demand: Sequence[tuple[Number, int]]) -> list[tuple[Fraction, int]]:
+    return [(exact_number("variance", variance), size) for variance, size in demand]
 
 
 def draws_from_table(variance: Fraction, size: int) -> bool:

@@ -11,25 +11,25 @@ import math
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational
+
+from .exact_numbers import Number, exact_number
 
 _LEAST = Decimal("1e-6")
 _NEAR, _MOST_STEPS = Decimal("1e-12"), 60  # of the search for the best alpha
 
 
-def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
+def gaussian_rho(sensitivity2: Number, variance: Number) -> Fraction:
     """Computes the cost of a Gaussian answer: squared sensitivity over twice the variance.
 
     Bun and Steinke 2016, Proposition 1.6; discrete: Canonne, Kamath, Steinke 2020, Theorem 4.
     Raises ValueError for a negative sensitivity, and for a variance that is not above 0.
     """
-    _require_exact("sensitivity2", sensitivity2)
-    _require_exact("variance", variance)
-    if sensitivity2 < 0:
+    change, spread = exact_number("sensitivity2", sensitivity2), exact_number("variance", variance)
+    if change < 0:
         raise ValueError("sensitivity2: must not be negative")
-    if variance <= 0:
+    if spread <= 0:
         raise ValueError("variance: must be above 0")
-    return Fraction(sensitivity2) / (2 * variance)
+    return change / (2 * spread)
 
 
 def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fraction:
@@ -48,8 +48,7 @@ def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fract
     return picks * gaussian_rho(sensitivity**2, variance)
 
 
-@lru_cache(maxsize=1024)
-def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
+def epsilon(rho: Number, delta: Number) -> Decimal:
     """Computes the eps of (eps, delta)-DP implied by rho-zCDP, rounded up to 6 decimals.
 
     The result is 0 for rho 0 only. Canonne, Kamath, Steinke 2020, Proposition 12 and Corollary 13:
@@ -57,9 +56,15 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
     eps = alpha rho + [ln(1/delta) + (alpha - 1) ln(1 - 1/alpha) - ln(alpha)] / (alpha - 1).
     Every alpha gives a valid eps, so the search for a good one may be approximate; eps at the
     resulting alpha is computed with 50 digits. Raises ValueError unless 0 < delta < 1.
+
+    >>> epsilon(0.01, 1e-6)
+    Decimal('0.621693')
     """
-    _require_exact("rho", rho)
-    _require_exact("delta", delta)
+    return _epsilon(exact_number("rho", rho), exact_number("delta", delta))
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(rho: Fraction, delta: Fraction) -> Decimal:
     if not 0 < delta < 1:
         raise ValueError("delta: must lie between 0 and 1")
     if rho < 0:
@@ -111,12 +116,6 @@ def best_guess(rho: float) -> float:
     """
     distance = min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho)), 1.0)
     return math.ceil(500 * (1 + distance) - 1e-9) / 10
-
-
-def _require_exact(name: str, value: object) -> None:
-    """Raises ValueError for floats, which are not exact, and for what is no number."""
-    if isinstance(value, bool) or not isinstance(value, Rational):
-        raise ValueError(f"{name}: must be a Fraction or a whole number, not {value!r}")
 
 
 def _decimal(value: Fraction) -> Decimal:

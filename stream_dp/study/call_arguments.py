@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from stream_dp.errors import UserError
+from stream_dp.privacy.exact_numbers import Number as Number
 
 from .families import RELATIONS, Neighbours
 from .field_types import Probability, Rho
-
-Number = Fraction | Decimal | int | float | str
 
 
 def exact_rho(name: str, value: Number | None) -> Fraction:
@@ -52,12 +50,9 @@ def checked_whole(name: str, value: object, least: int = 1) -> int:
 
 
 def _exact(name: str, value: Any, kind: Any) -> Fraction:
-    """A number as a Fraction, a float by its shortest decimal. kind: with its bounds."""
-    if isinstance(value, Integral) and value is not True and value is not False:
-        value = int(value)  # of NumPy, for example
-    text = repr(float(value)) if isinstance(value, float) else value
+    """A number as a Fraction. kind: with its bounds."""
     try:
-        number: Fraction = TypeAdapter(kind).validate_python(text)
+        number: Fraction = TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]["msg"]
         raise UserError(f"{name}: {fault.removeprefix('Value error, ')}") from None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from stream_dp.privacy.exact_numbers import exact_number
 
 ABSENT = "absent"  # the symbol of nobody, or of a person without an answer
 SymbolName = int | str
@@ -23,21 +24,12 @@ def is_formula(text: str) -> bool:
     return _FORMULA.match(text) is not None and _PLAIN_NUMBER.fullmatch(text) is None
 
 
-# Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
-_NUMBER = r"-?\d{1,60}(/\d{1,60})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
-
-
 def _fraction(value: object) -> Fraction:
     """A number of a study file, exactly. Raises ValueError."""
-    fault = "write a number such as 0.005, or a fraction such as '1/200'"
-    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
-        raise ValueError(fault)
-    if not re.fullmatch(_NUMBER, str(value)):
-        raise ValueError(fault)
     try:
-        return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(fault) from None
+        return exact_number("", value)
+    except ValueError:
+        raise ValueError("write a number such as 0.005, or a fraction such as '1/200'") from None
 
 
 def _positive(value: object) -> Fraction:

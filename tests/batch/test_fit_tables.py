@@ -30,6 +30,30 @@ def test_samples_are_tables_that_a_seed_repeats(kind):
     assert fit(kind=kind).sample(seed=3) == (homes, people)
 
 
+def test_key_library_and_types_come_back():
+    """A program that takes the tables takes the samples, too."""
+    pandas = pytest.importorskip("pandas", "2.2")
+    homes = pandas.DataFrame(
+        {
+            "region": pandas.Categorical(["north", "south"], categories=["south", "north"]),
+            "home": ["h1", "h2"],
+            "rooms": pandas.array([1, 2], dtype="Int8"),
+        }
+    )
+    people = pandas.DataFrame({"home": ["h1", "h1", "h2"], "work": [True, False, True]})
+    groups = {"region": ["south", "north"], "rooms": [1, 2]}
+    declared = {**DECLARED, "group_values": groups, "person_values": {"work": ["true", "false"]}}
+    fitted = stream_dp.fit_tables(homes, people, **declared, simulation_seed=1)
+    synthetic_homes, synthetic_people = fitted.sample(seed=3)
+    assert synthetic_homes.dtypes.equals(homes.dtypes)
+    assert [*synthetic_people.columns] == ["home", "work"]
+    assert synthetic_people.home.dtype == people.home.dtype
+    assert {*synthetic_people.home} == {*synthetic_homes.home}
+    assert not synthetic_homes.isna().any().any()
+    numbers = stream_dp.fit_tables(HOMES, PEOPLE, **DECLARED, simulation_seed=1).sample()
+    assert [table.schema for table in numbers] == [HOMES.schema, PEOPLE.schema]
+
+
 def test_noise_is_the_systems_own_by_default():
     answers = {
         tuple(fit(simulation_seed=None).model.measurements.values.tolist()) for _ in range(4)

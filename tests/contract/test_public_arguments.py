@@ -34,10 +34,12 @@ PUBLIC = stream_dp.run_study(study, WIDE, attribute="work", simulation_seed=1)
 TENTH = Fraction(1, 10)
 GOAL = stream_dp.Goal([("now", "pattern yes")], 0.1, 1.96)
 
+ZEROS = np.zeros((3, 2), int)
+
 NUMBERS = (-1, 0, "bogus", float("nan"), float("inf"), True, [], None)
 # Without None, which stands for an argument that is not given.
 RHO = (*NUMBERS[:-1], "1e999", "1/0")
-EXACT = (-1, "bogus", float("nan"), 0.1, None, True)
+EXACT = (-1, "bogus", float("nan"), "1/0", None, True)
 WORDS = ("bogus", "", -1, None, [])
 TABLES = (None, "people.csv", 7, {"work": ["yes"]})
 WHOLE = (-1, 0, 1.5, "bogus", None, True)
@@ -97,6 +99,21 @@ CALLS = {
             "rows": (-1, "bogus", 5),
             "simulation_seed": SEEDS,
         },
+    ),
+    "cumulative": (
+        {"table": ZEROS, "neighbours": "replace_one", "delta": 1e-9, "rho": 1},
+        {
+            "table": (*TABLES, np.zeros(3), np.zeros((3, 0)), np.zeros((3, 2)) + 0.5),
+            "event": ("bogus", 7, []),
+            "count": (*WHOLE[:2], 7),
+            "person": ("bogus",),
+            "domain_from": (LONG,),
+            "missing": ("bogus", 7),
+        },
+    ),
+    "joint": (
+        {"table": ZEROS, "width": 2, "neighbours": "replace_one", "delta": 1e-9, "rho": 1},
+        {"table": TABLES, "event": ("bogus", 7, []), "width": (*WHOLE, 3), "rho": RHO},
     ),
     "fit_tables": (
         {
@@ -217,7 +234,7 @@ CALLS = {
             "neighbours": WORDS,
             "rows": (-1, "bogus", 1.5),
             "failure": (*EXACT, 0, 1),
-            "size_share": (-1, 1, "bogus", 0.1, None),
+            "size_share": (-1, 1, "bogus", None),
             "counter": ("bogus", "", -1),
         },
     ),
@@ -268,7 +285,8 @@ CALLS = {
 # Results and parts of results, which only the package makes; types; and errors.
 RESULTS = {
     *("Alternative", "Answer", "BatchCertificate", "BatchRelease", "Counter", "DataSet"),
-    *("ExpectedError", "FitContext", "FittedSizes", "FittedTable", "FittedTables", "Hierarchy"),
+    *("ExpectedError", "FitContext", "FittedPanel", "FittedSizes", "FittedTable"),
+    *("FittedTables", "Hierarchy"),
     *("Inconsistent", "Joint", "JointAnswers", "LogError", "Mechanism", "MemoryLog"),
     *("MemoryTranscript", "NeededBudget", "PanelCertificate", "Plan", "PublicLog"),
     *("PublishedRelease", "PublishedSizes", "Regression", "ReleaseQuery", "SizesCertificate"),

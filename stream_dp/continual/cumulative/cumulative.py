@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.panel import Columns, Symbols
+from stream_dp.privacy.exact_numbers import exact_field
 from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.noise import Draw, Measurements, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
@@ -151,7 +152,7 @@ class Cumulative(CumulativeDesign):
     """
 
     rows: int | None
-    failure: Fraction = Fraction(1, 20)
+    failure: Fraction = exact_field(Fraction(1, 20))
     ordered: bool = True
 
     padding: ClassVar[int] = 0
@@ -165,8 +166,8 @@ class Cumulative(CumulativeDesign):
             failure=self.failure,
             rows=self.rows,
         )
-        if not isinstance(self.size_share, Fraction | int) or not 0 <= self.size_share < 1:
-            raise ValueError("size_share: must be a Fraction from 0 to below 1")
+        if not 0 <= self.size_share < 1:
+            raise ValueError(f"size_share: must lie from 0 to below 1, not {self.size_share}")
         if self.counter is not None and self.counter not in [*CounterKind]:
             raise ValueError(f"counter: must be one of {', '.join(CounterKind)}, or None")
         if self.refined and (self.counter is not None or self.horizon > MOST_REFINED):

@@ -34,6 +34,7 @@ from itertools import accumulate, groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dp.privacy.exact_numbers import exact_field
 from stream_dp.privacy.noise import exact_variance
 from stream_dp.study import CounterKind, Neighbours
 
@@ -140,9 +141,9 @@ class CumulativeDesign:
     """
 
     horizon: int
-    rho: Fraction
+    rho: Fraction = exact_field()
     neighbours: Neighbours
-    size_share: Fraction = Fraction(0)
+    size_share: Fraction = exact_field(Fraction(0))
     counter: CounterKind | None = None
     present: bool = False
     crossed: int = 0

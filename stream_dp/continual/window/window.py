@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.panel import Columns, Symbols, window_codes, window_symbols
+from stream_dp.privacy.exact_numbers import exact_field
 from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study import JointRelease, Strategy, Study, WindowRelease
@@ -50,7 +51,7 @@ class BoundedWindow(WindowDesign):
         counts are projected onto possible ones
     """
 
-    failure: Fraction = Fraction(1, 20)
+    failure: Fraction = exact_field(Fraction(1, 20))
     padded: bool = True
 
     @property

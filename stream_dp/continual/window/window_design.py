@@ -41,6 +41,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dp.privacy.exact_numbers import exact_field
 from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy
 
 from ..mechanism_interface import Counts, Demand
@@ -163,7 +164,7 @@ class WindowDesign:
     values: tuple[int | str, ...]
     width: int
     horizon: int
-    rho: Fraction
+    rho: Fraction = exact_field()
     neighbours: Neighbours
     strategy: Strategy = Strategy.RESIDUALS
     rows: int | None = None

@@ -177,6 +177,7 @@ class Judgement:
     99.
     shapes: of the ids.
     strange: ids whose shape differs from the known shapes, which are accepted as new people.
+    answered: by column, the cells with an answer that count; codes of no answer are none.
     repeated: by column, cells that replace an earlier cell of the same person and period.
     over_lines: the rows that have line ends in a cell.
     zoneless: the times with an offset, or in UTC, without a zone whose days count.
@@ -194,6 +195,7 @@ class Judgement:
     periods: set[str] = field(default_factory=set)
     shapes: IdShapes = field(default_factory=IdShapes)
     strange: list[ShapeFault] = field(default_factory=list)
+    answered: Counter[str] = field(default_factory=Counter)
     repeated: dict[str, Occurrences] = field(default_factory=dict)
     over_lines: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
     zoneless: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
@@ -289,6 +291,10 @@ class _Judge:
             )
             for name, attribute in study.attributes.items()
         }
+        self._no_answers = {
+            name: pa.array([t for t in attribute.no_answers if isinstance(t, str)], pa.string())
+            for name, attribute in study.attributes.items()
+        }
 
     def add(self, columns: ReportColumns) -> None:
         judgement, header = self._judgement, columns.header
@@ -345,6 +351,8 @@ class _Judge:
                         texts.update(distinct[:_MOST_TEXTS].to_pylist())
                 self._note(name, reason, sayable & bad, rows, column)
             usable[name] = sayable & good
+            codes = _mask(pc.is_in(column, value_set=self._no_answers[attribute]))
+            judgement.answered[name] += int((usable[name] & ~codes).sum())
             if self.entries is not None:
                 self.entries.add(persons, rows, numbers, usable=usable[name])
         self.repeats.add(persons, columns.periods, rows, usable)

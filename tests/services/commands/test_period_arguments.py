@@ -138,7 +138,7 @@ def test_calls_of_python_take_other_spellings():
         table, person="id", period="month", first="Jan 2026", count=2, width=1,
         values={"work": ["y", "n"]}, rho=1, delta=1e-6, neighbours="replace_one",
         simulation_seed=1,
-    )  # fmt: skip
+    ).public  # fmt: skip
     assert public.panel("work", "January 2026").periods == ("2026-01",)
     assert public.answer("work", "work=y", "2026m2", count=True).period == "2026-02"
     assert public.release_at("work", "202602").certificate.period == "2026-02"

@@ -151,16 +151,16 @@ def test_codes_of_a_call_are_whole_numbers_of_its_columns():
 def test_a_panel_takes_whole_numbers_as_names(recwarn):
     frame = LONG.set_axis([0, 1, 2], axis=1)
     public = window(frame, person=0, period=1, values={2: ["y", "n"]})
-    assert public.panel("2").table() == window(LONG).panel("work").table()
+    assert public.panel.table() == window(LONG).panel.table()
     mixed = window(LONG.set_axis([0, 1, "work"], axis=1), person=0, period=1)
-    assert mixed.panel("work").table() == window(LONG).panel("work").table()
+    assert mixed.panel.table() == window(LONG).panel.table()
     assert not [w for w in recwarn if issubclass(w.category, UserWarning)]
 
 
 def test_codes_of_a_panel_count_as_no_answer():
     frame = LONG.assign(work=[1, -9, 0, -8])
-    public = window(frame, values={"work": [0, 1]}, special={"work": [-9, -8]})
-    panel = public.panel("work").table()
+    public = window(frame, values={"work": [0, 1]}, special={"work": [-9, -8]}, missing="absent")
+    panel = public.panel.table()
     assert sorted(panel["2026-01"].to_pylist()) == ["0", "1"]
     assert panel["2026-02"].to_pylist() == ["absent", "absent"]
     with pytest.raises(stream_dp.UserError, match=r"^special\['work'\]: 1 is an answer, too"):

@@ -56,6 +56,28 @@ def test_values_keep_their_types(fitted):
     assert types == {"work": pa.string(), "tired": pa.bool_(), "children": pa.int64()}
 
 
+def test_types_of_the_table_come_back():
+    pandas = pytest.importorskip("pandas", "2.2")
+    frame = pandas.DataFrame(COLUMNS).astype({"work": "category", "children": "Int8"})
+    frame = frame[["children", "tired", "work"]].astype({"tired": bool})
+    sample = fit(frame, rho=100).sample()
+    assert sample.dtypes.equals(frame.dtypes)
+    assert abs(sample.work.isna().sum() - frame.work.isna().sum()) <= 8
+    rare = fit(frame, rho=100, values={**VALUES, "work": ["yes", "no", "never", None]}).sample(9999)
+    assert "never" in {*sample.work, *rare.work} or rare.work.dtype == frame.work.dtype
+    table = pa.table(COLUMNS).cast(
+        pa.schema(
+            {
+                "work": pa.dictionary(pa.int8(), pa.string()),
+                "tired": pa.bool_(),
+                "children": pa.int16(),
+                "income": pa.int64(),
+            }
+        )
+    )
+    assert fit(table, rho=100).sample().schema == table.select([*VALUES]).schema
+
+
 def test_it_says_how_the_table_was_read(fitted):
     assert fitted.reading == (
         "work: yes, no; or empty",

@@ -28,11 +28,12 @@ def published(domain_from, table=TABLE):
         count=2,
         width=1,
         domain_from=domain_from,
+        missing="absent",
         rho=1,
         delta=1e-6,
         neighbours="add_remove",
         simulation_seed=1,
-    )
+    ).public
 
 
 @pytest.mark.parametrize(
@@ -91,11 +92,12 @@ def test_certificates_say_that_values_were_declared():
             width=1,
             values={"illness": ["none", "COMMON"]},
             domain_from=PUBLIC.select(["ward"]),
+            missing="absent",
             rho=1,
             delta=1e-6,
             neighbours="add_remove",
             simulation_seed=1,
-        )
+        ).public
     source = content_hash(PUBLIC.select(["ward"]))
     for release in public.releases:
         assert (

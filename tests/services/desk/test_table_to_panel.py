@@ -35,14 +35,17 @@ def window(columns, **arguments):
 
 def test_every_column_has_a_panel():
     public = window(LONG, values={"work": ["yes", "no"], "home": [0, 1]})
-    assert public.study.rho == 1000
+    assert public.rho == 1000
     assert [release.rho for release in public.study.releases] == [500, 500]
     truth = np.reshape(np.array(LONG["work"]) == "yes", (PEOPLE, 3)).sum(axis=0)
-    panel = public.panel("work").table()
+    panel = public["work"].panel.table()
     assert [panel[month].to_pylist().count("yes") for month in MONTHS] == truth.tolist()
-    assert public.panel("home").values == (0, 1, "absent")
-    assert public.verify()
-    assert [line.split() for line in public.reading] == [
+    assert public["home"].panel.values == (0, 1)
+    assert public.public.verify()
+    assert (
+        public.reading[-1] == "work, home: every person has an answer in every period, as declared"
+    )
+    assert [line.split() for line in public.reading[:-1]] == [
         ["column", "meaning", "texts"],
         ["id", "person", "as", "they", "stand"],
         ["month", "period", "months", "such", "as", "2026-01,", "or", "dates", "in", "them"],
@@ -66,7 +69,7 @@ def test_dates_are_periods(first, dates, kind):
     days = pa.array([datetime.datetime(*day) for day in dates] * 2).cast(kind)
     table = {"id": [1] * 3 + [2] * 3, "month": days, "work": ["y", "n", "y"] * 2}
     public = window(table, first=first, values={"work": ["y", "n"]}, width=1)
-    assert [c.to_pylist() for c in public.panel("work").table().columns[1:]] == [
+    assert [c.to_pylist() for c in public.panel.table().columns[1:]] == [
         ["y", "y"],
         ["n", "n"],
         ["y", "y"],
@@ -76,16 +79,16 @@ def test_dates_are_periods(first, dates, kind):
 def test_nobody_answers_is_absent_or_the_declared_value():
     table = {"id": [1, 2, 2], "month": ["1", "1", "2"], "work": ["y", "y", "n"]}
     steps = {"first": 1, "count": 2, "values": {"work": ["y", "n"]}, "width": 1}
-    absent = window(table, **steps).panel("work").table()
+    absent = window(table, **steps, missing="absent").panel.table()
     assert sorted(absent["2"].to_pylist()) == ["absent", "n"]
-    declared = window(table, **steps, missing={"work": "n"}).panel("work").table()
+    declared = window(table, **steps, missing={"work": "n"}).panel.table()
     assert declared["2"].to_pylist() == ["n", "n"]
 
 
 def test_cells_that_do_not_count_are_a_warning():
     table = {**LONG, "work": ["perhaps", *LONG["work"][1:]]}
     with pytest.warns(UserWarning, match="1 of 180 cells"):
-        window(table, values={"work": ["yes", "no"]})
+        window(table, values={"work": ["yes", "no"]}, missing="absent")
 
 
 def test_faults_name_the_arguments():
@@ -109,7 +112,7 @@ def test_texts_are_read_as_stated():
     with pytest.warns(UserWarning, match="3 rows of nobody"):
         public = window(texts, values={"home": [0, 1]}, neighbours="add_remove", reading=how)
     truth = LONG["home"].reshape(PEOPLE, 3)[:-1].sum(axis=0)
-    answers = [public.answer("home", "home=1", month, count=True) for month in MONTHS]
+    answers = [public.estimate("home=1", month, count=True) for month in MONTHS]
     assert [answer.value for answer in answers] == pytest.approx(truth.tolist(), abs=1)
     with pytest.warns(UserWarning, match="3 rows of nobody"):
         assert window(texts, values={"home": [0, 1]}, reading=how).study.size == PEOPLE - 1

@@ -1,0 +1,178 @@
+"""Panels that a call published: their records, their answers with intervals, and their figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stream_dp.answers.query import value_of_interest
+from stream_dp.client import PublicLog
+from stream_dp.errors import UserError
+from stream_dp.notebook_html import html_facts
+from stream_dp.panel import Panel
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.release.answer import Answer
+from stream_dp.release.certificate import SEEDED_NOISE, SYSTEM_NOISE, relation_words
+from stream_dp.study import Release, Study
+
+from .panel_figure import Curve, PanelFigure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TOTALS = (1, 3, 6, 12)  # periods of the totals in a figure
+
+
+@dataclass(frozen=True)
+class FittedPanel:
+    """The result of `window`, `cumulative` or `joint`: a panel for each column of answers.
+
+    `fitted["work"]` is the panel of the column `work` alone. The methods about a panel need it
+    where there are several columns.
+
+    public: the releases, as a public log in memory, with certificates and `verify`.
+    names: the columns of answers; their releases have the same names.
+    reading: how the table was read, in lines, and what was declared about it.
+    """
+
+    public: PublicLog
+    names: tuple[str, ...]
+    reading: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> FittedPanel:
+        """The panel of a column. Raises UserError."""
+        if name not in self.names:
+            raise UserError(f"panel: no column '{name}'; there are {', '.join(self.names)}")
+        return FittedPanel(self.public, (name,), self.reading)
+
+    def __repr__(self) -> str:
+        periods = self.study.periods
+        return (
+            f"<FittedPanel of {', '.join(self.names)}: {periods.count} periods from"
+            f" {periods.labels[0]}, rho {float(self.rho):.6g}{' SIMULATED' * self.simulated}>"
+        )
+
+    @property
+    def study(self) -> Study:
+        """The declaration behind the panels."""
+        return self.public.study
+
+    @property
+    def rho(self) -> Fraction:
+        """The cost in zCDP of the call, which all of its columns share."""
+        return self.study.rho
+
+    @property
+    def epsilon(self) -> Decimal:
+        """The epsilon of the cost at the declared delta."""
+        return epsilon(self.study.rho, self.study.delta)
+
+    @property
+    def guarantee(self) -> str:
+        """What is protected, in words."""
+        return relation_words(self.study)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise came from a seed."""
+        return self.public.releases[0].certificate.noise == SEEDED_NOISE
+
+    @property
+    def panel(self) -> Panel:
+        """The synthetic records. Raises UserError where there are several columns."""
+        return self.public.panel(self._name)
+
+    @property
+    def queries(self) -> list[str]:
+        """Examples of queries. Raises UserError where there are several columns."""
+        return self.public.queries(self._name)
+
+    def estimate(
+        self, query: str, period: str | int | None = None, *, count: bool = False
+    ) -> Answer:
+        """The answer to a query in words, such as `at-least 1 of last 3 work=yes`.
+
+        The answer has the error of the noise and a 95 % interval. It is from the noisy
+        measurements, and so better than a count of the panel's records.
+
+        period: by default the last one.
+        count: whether as a number of people, not as a share.
+
+        Raises UserError.
+        """
+        at = None if period is None else str(period)
+        return self.public.answer(self._name, query, at, count=count)
+
+    def estimates(self, query: str, *, count: bool = False) -> pa.Table:
+        """The answers to a query at every period that has one.
+
+        Columns period, value, standard_error, low and high. Raises UserError.
+        """
+        answers = self._answers(query, count=count)
+        rows = {
+            "period": [answer.period for answer in answers],
+            "value": [answer.value for answer in answers],
+            "standard_error": [answer.standard_error for answer in answers],
+            "low": [answer.ends[0] for answer in answers],
+            "high": [answer.ends[1] for answer in answers],
+        }
+        return pa.table(rows)
+
+    def plot(
+        self, *queries: str, count: bool = False, labels: bool = True, ax: Axes | None = None
+    ) -> Axes:
+        """Draws answers over the periods with matplotlib, with their 95 % intervals.
+
+        queries: by default how many had the value of interest in the period, or the totals.
+        count: whether as numbers of people, not as shares.
+        labels: whether the lines are named, where there are several.
+        ax: the axes to draw in; by default those of a new figure.
+
+        Raises UserError, also where matplotlib, the `plot` extra, is not installed.
+        """
+        return self._figure(queries, count=count).drawn(ax, labels=labels)
+
+    def _figure(self, queries: tuple[str, ...] = (), *, count: bool = False) -> PanelFigure:
+        shown = queries or self._usual_queries()
+        curves = [Curve(query, tuple(self._answers(query, count=count))) for query in shown]
+        cost = (
+            f"rho {float(self.rho):.4g}, eps {self.epsilon:.3g} at delta"
+            f" {float(self.study.delta):.1g}; {self.study.neighbours}, {self.study.unit}"
+        )
+        return PanelFigure(curves, self.study.periods.labels, cost, self.simulated)
+
+    def _answers(self, query: str, *, count: bool) -> list[Answer]:
+        periods = self.public.periods_with(self._name, query)
+        return [self.public.answer(self._name, query, p, count=count) for p in periods]
+
+    def _usual_queries(self) -> tuple[str, ...]:
+        declared = self._declared
+        if declared.patterns is not None:
+            return (f"{self._name}={value_of_interest(self.study, declared)}",)
+        last = self.study.periods.count
+        return tuple(f"total at-least {b}" for b in _TOTALS if b <= last)
+
+    @cached_property
+    def _declared(self) -> Release:
+        return self.study.release(self._name)
+
+    @property
+    def _name(self) -> str:
+        if len(self.names) > 1:
+            raise UserError(f"panel: choose a column, such as fitted['{self.names[0]}']")
+        return self.names[0]
+
+    def _repr_html_(self) -> str:
+        facts: list[tuple[str, Any]] = [
+            ("columns", "; ".join(self.reading[1:])),
+            ("guarantee", self.guarantee),
+            ("cost", f"rho {float(self.rho):.6g}, eps {self.epsilon} at this delta"),
+            ("noise", SEEDED_NOISE if self.simulated else SYSTEM_NOISE),
+        ]
+        fans = [self[name]._figure().html for name in self.names]
+        return html_facts("Synthetic panels of people by period", facts) + "".join(fans)
