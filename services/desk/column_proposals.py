@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 from xml.etree import ElementTree
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from stream_dp.errors import UserError
 from stream_dp.population.celltext import cell_text
 from stream_dp.population.table_bounds import bounded_lines, readable
@@ -25,11 +28,12 @@ from stream_dp.population.tables.labelled_files import file_labels, is_labelled
 from stream_dp.population.tables.table_files import read_rows
 from stream_dp.population.tables.value_texts import AmbiguousCoding, Coding, ValueTexts
 from stream_dp.study.field_types import ABSENT
-from stream_dp.study.period_texts import PeriodTexts
+from stream_dp.study.period_texts import PeriodTexts, named_period
 from stream_dp.study.periods import Periods
 
 T = TypeVar("T")
 MOST_VALUES = 60  # that are proposed for a column
+_EMPTY = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", ".", "-")  # of no answer
 _NAMES = ("column", "name", "variable", "attribute")
 _VALUES = ("value", "code")
 _PLAIN_LABEL = re.compile(r"[^\W_][^,|?&\"']{0,59}")  # that a list of answers can have
@@ -133,27 +137,57 @@ def public_values(path: Path, form: FileForm, columns: tuple[str, ...]) -> Mappi
     return {column: sorted(texts, key=_order) for column, texts in seen.items() if len(texts) > 1}
 
 
+@lru_cache(maxsize=8)
+def has_every_cell(
+    path: Path, form: FileForm, ids: tuple[str, ...], period: str, columns: tuple[str, ...]
+) -> bool:
+    """Whether every person has a row in every period of a file, without an empty cell.
+
+    ids, period, columns: of ids, of the period, and of answers; without ids each row is a person.
+    The values of cells are not looked at. Raises UserError.
+    """
+    keys: list[pa.Array] = []
+    people: list[pa.Array] = []
+    with readable(path):
+        for rows in read_rows(path, form):
+            texts = {}
+            for name in (*ids, *([period] if period else []), *columns):
+                cells = rows.batch.column(rows.batch.schema.get_field_index(name))
+                texts[name] = pc.fill_null(cell_text(cells, name, ""), "")
+            if any(pc.any(pc.is_in(texts[name], pa.array(_EMPTY))).as_py() for name in texts):
+                return False
+            if ids:
+                people.append(pc.binary_join_element_wise(*(texts[name] for name in ids), "\n"))
+                keys.append(texts[period] if period else pa.repeat("", len(people[-1])))
+    if not keys:
+        return not period
+    person, when = pa.chunked_array(people), pa.chunked_array(keys)
+    together = pc.binary_join_element_wise(person, when, "\n")
+    expected = pc.count_distinct(person).as_py() * pc.count_distinct(when).as_py()
+    return bool(pc.count_distinct(together).as_py() == expected)
+
+
 def _order(text: str) -> tuple[int, int, str]:
     return (0, int(text), "") if text.isdecimal() else (1, 0, text)
 
 
 _PERSON = re.compile(
-    r"(p|person|pers|member|household|hh|resp|respondent|case|unit)?_?(id|idcode|key|nr|no|num)?"
+    r"(p|person|pers|member|household|hh|resp|respondent|participant|subject|case|unit)?"
+    r"_?(id|idcode|key|nr|no|num|number)?"
 )
-_ID = re.compile(r"(id|idcode|key|nr|no|num)$")
+_ID = re.compile(r"(id|idcode|key|nr|no|num|number)$")
 _GROUP = re.compile(r"(household|hh|family|hogar)_?(id|key|nr|no|num)?")
 _MEMBER = re.compile(r"(p|per|pers|person|member|line)_?(nr|no|num|number)|member")
 PAIR = "+"  # between the columns of a group's key and a member's number
 _PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time")
+_BEFORE = re.compile(r"(survey|reference|ref|interview|report|reporting|observation)_")
 _WITHIN = ("month", "quarter", "week", "day")
 _PAIR = (_GROUP, _MEMBER)
-_LENGTHS = {
-    "day": ("date", "day"),
-    "week": ("week",),
-    "quarter": ("quarter",),
-    "year": ("year",),
-    "step": ("wave", "round"),
-}
+
+
+def _folded(name: str) -> str:
+    """A column's name in small letters, with `_` for blanks and signs."""
+    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
 
 
 @dataclass(frozen=True)
@@ -165,17 +199,17 @@ class TableHeader:
     @property
     def person(self) -> str:
         """The column that looks like ids, or a group's key and a member's number; else empty."""
-        pair = [next((n for n in self.names if p.fullmatch(n.casefold())), "") for p in _PAIR]
+        pair = [next((n for n in self.names if p.fullmatch(_folded(n))), "") for p in _PAIR]
         if all(pair):
             return PAIR.join(pair)
-        named = [n for n in self.names if n and _PERSON.fullmatch(n.casefold())]
+        named = [n for n in self.names if n and _PERSON.fullmatch(_folded(n))]
         # A column "resp" may as well be an answer.
-        return next((n for n in named if _ID.search(n.casefold())), next(iter(named), ""))
+        return next((n for n in named if _ID.search(_folded(n))), next(iter(named), ""))
 
     @property
     def period(self) -> str:
         """The column that looks like periods; empty if none does."""
-        folded = {name.casefold(): name for name in self.names}
+        folded = {_BEFORE.sub("", _folded(name)): name for name in reversed(self.names)}
         # Beside a year, a month or a quarter is only its number within the year.
         words = _PERIOD if "year" not in folded else [w for w in _PERIOD if w not in _WITHIN]
         return next((folded[word] for word in words if word in folded), "")
@@ -190,6 +224,23 @@ class TableHeader:
         prefix, _, suffix = pattern.partition("{}")
         fits = re.compile(re.escape(prefix) + ".*" + re.escape(suffix), re.DOTALL).fullmatch
         return [name for name in self.names if fits(name)]
+
+    def horizon(self, pattern: str) -> str:
+        """The first period and the number of periods of a pattern's columns, as an answer."""
+        prefix, _, suffix = pattern.partition("{}")
+        columns = self.matching(pattern)
+        named = [
+            named_period(c) or named_period(c[len(prefix) : len(c) - len(suffix)]) for c in columns
+        ]
+        found = [period for period in named if period is not None]
+        units = {unit for unit, _ in found}
+        if len(found) == len(columns) and len(units) == 1 and units != {"step"}:
+            first = min(label for _, label in found)
+            (every,) = units
+            labels = Periods(every=every, first=first, count=len(columns)).labels
+            if {*labels} == {label for _, label in found}:
+                return f"{first}, {len(columns)}"
+        return f"1, {len(columns)}"
 
     def of_column(self, facts: Mapping[str, T], column: str) -> T | None:
         """What is known about a column, or about all columns of a pattern alike; else None.
@@ -231,12 +282,6 @@ class TableHeader:
                 " give more periods, or begin again with periods of length 'step'"
             )
         return found
-
-
-def period_length(column: str) -> str:
-    """The length of periods that the name of their column tells; 'month' if it tells none."""
-    folded = column.casefold()
-    return next((e for e, words in _LENGTHS.items() if folded in words), "month")
 
 
 def study_name(text: str) -> str:

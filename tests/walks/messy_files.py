@@ -22,12 +22,14 @@ class MessyFile:
     answers: to questions of `init`, by a part of the question; others are answered with a blank.
     query: what is asked of the release of the period 2021-01, or of the first wave.
     people: how many there are.
+    changes: lines of `init` that are changed first, as KEY = ANSWER.
     """
 
     write: Callable[[Path], Path]
     answers: dict[str, str]
     query: str
     people: int = PEOPLE
+    changes: tuple[str, ...] = ()
 
 
 def _employed() -> list[bool]:
@@ -91,28 +93,33 @@ def without_period(folder: Path) -> Path:
 
 
 MESSY = {
-    "SPSS with labels": MessyFile(labelled, {"Columns": "work"}, "pattern 'in work'"),
+    "SPSS with labels": MessyFile(labelled, {}, "pattern 'in work'"),
     "OpenDocument with a title": MessyFile(
         titled,
-        {"identifies": "Person no", "Columns": "Work", "Values": "yes,no"},
+        {"Values": "yes,no"},
         "pattern yes",
     ),
     "households in Latin-1": MessyFile(
         households,
-        {"Column of the period": "Monat", "Columns": "Erwerbstätig", "Values": "ja,nein"},
+        {"Column of the period": "Monat", "Values": "ja,nein"},
         "pattern ja",
+        changes=("columns = Erwerbstätig",),
     ),
-    "Stata without periods": MessyFile(without_period, {"Columns": "work"}, "pattern yes"),
+    "Stata without periods": MessyFile(
+        without_period, {}, "pattern yes", changes=("periods = 2021-01, 1",)
+    ),
     "persons of a travel survey": MessyFile(
         lambda folder: REAL / "households" / "survey_persons.csv",
-        {"Columns": "PEmp", "Values": "1,2,3,NA"},
+        {"Values": "1,2,3,NA"},
         "pattern 1",
         59_762,
+        changes=("columns = PEmp", "periods = 2021-01, 1"),
     ),
     "students over nine months": MessyFile(
         lambda folder: REAL / "panels" / "oulad_submit_monthly.csv",
-        {"Name of what": "submitted", "Values": "0,1,2", "Number of periods": "9"},
+        {"Values": "0,1,2"},
         "pattern 1",
         26_071,
+        changes=("periods = 2021-01, 9",),
     ),
 }

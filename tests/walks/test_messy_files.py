@@ -15,30 +15,35 @@ from messy_files import MESSY, MessyFile
 from stream_dp.services.commands import cli
 
 _USUAL = {
-    "First period": "2021-01",
-    "Number of periods": "1",
-    "Patterns of": "1",
-    "How precise": "10",
+    "First period": "2021-01, 1",
+    "Column of the period": "=",
 }
 
 
 class Operator(io.StringIO):
-    """Reads the questions on standard error, and answers on standard input."""
+    """Reads the questions on standard error, and answers on standard input.
 
-    def __init__(self, answers: dict[str, str]) -> None:
+    changes: what is answered to any question at first, as KEY = ANSWER.
+    """
+
+    def __init__(self, answers: dict[str, str], changes: list[str]) -> None:
         super().__init__()
-        self.answers, self._read = answers, 0
+        self.answers, self.changes, self._read = answers, changes, 0
 
     def readline(self, size: int | None = -1, /) -> str:
         question, self._read = self.getvalue()[self._read :], self.tell()
-        known = (answer for part, answer in self.answers.items() if part in question)
+        if self.changes:
+            return f"{self.changes.pop()}\n"
+        last = question.rpartition("\n")[2]
+        known = (answer for part, answer in self.answers.items() if part in last)
         return next(known, "") + "\n"
 
 
 def begun(messy: MessyFile, file: Path, folder: Path) -> list[str]:
     """What `init` prints as the command that sends a file."""
     people = {"Number of persons": str(messy.people)}
-    operator, out = Operator({**_USUAL, **people, **messy.answers}), io.StringIO()
+    changes = ["width = 1", *reversed(messy.changes)]
+    operator, out = Operator({**_USUAL, **people, **messy.answers}, changes), io.StringIO()
     with contextlib.redirect_stderr(operator), contextlib.redirect_stdout(out):
         stdin, sys.stdin = sys.stdin, operator
         try:

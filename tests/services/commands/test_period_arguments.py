@@ -10,7 +10,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.shapes.period_values import PeriodValues
 from stream_dp.population.tables import TableLayout, read_reports
 from stream_dp.services.desk.column_proposals import TableHeader
-from stream_dp.services.desk.interview import _sound_period
+from stream_dp.services.desk.draft_columns import horizon
 from stream_dp.study.period_texts import PeriodTexts, named_period, require_period
 from stream_dp.study.periods import Periods
 
@@ -67,10 +67,6 @@ def of_a_command(study, word, tmp_path):
     return [require_period(study.periods, word)]
 
 
-def first_of_init(study, word, tmp_path):
-    return [_sound_period(study.periods.every, word)]
-
-
 def columns_of_init(study, word, tmp_path):
     header = TableHeader(("person", f"x_{word}"))
     assert header.period_columns("x_{}", study.periods) == {"x_{}": "..."}
@@ -84,7 +80,6 @@ DOORS = [
     at_the_place_of_a_pattern,
     in_a_stream,
     of_a_command,
-    first_of_init,
     columns_of_init,
 ]
 
@@ -103,7 +98,7 @@ def test_every_door_leaves_the_same_texts(every, tmp_path):
     study, word = study_of(every), NO_PERIOD[every]
     assert in_a_column(study, word, tmp_path) == [word]
     assert in_a_stream(study, word, tmp_path) != [study.periods.first]
-    for door in (of_all_rows, in_a_header, of_a_command, first_of_init):
+    for door in (of_all_rows, in_a_header, of_a_command):
         with pytest.raises(UserError):
             door(study, word, tmp_path)
 
@@ -111,6 +106,8 @@ def test_every_door_leaves_the_same_texts(every, tmp_path):
 def test_the_length_of_a_first_period_is_that_of_its_text():
     for every, (label, texts) in NAMED.items():
         assert named_period(texts[0]) == (every, label)
+        periods, _ = horizon(f"{texts[0]}, 3")
+        assert (periods.every, periods.first, periods.count) == (every, label, 3)
     assert named_period("2021Q1") == ("quarter", "2021-Q1")
     assert named_period("x") is None
 

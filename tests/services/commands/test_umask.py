@@ -70,7 +70,7 @@ CALLS: Sequence[tuple[str, str]] = (
     ("verify", "homes.toml --textfile shown/homes.prom"),
     ("evaluate", "panel.toml reports.csv --repetitions 2 --out kept/evaluated/new"),
 )  # fmt: skip
-ANSWERS = "\n\n\nwork\n\n2021-01\n2\n\nyes\n100\n0,1\n0\n2\n1\n5\n"
+ANSWERS = "columns = work\n2021-01, 2\n100\ncomplete = no\n0,1\n\n"
 
 pytest.importorskip("fastapi")
 pytest.importorskip("cryptography")

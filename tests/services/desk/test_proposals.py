@@ -8,17 +8,17 @@ import pytest
 
 from stream_dp.errors import UserError
 from stream_dp.population.tables import FileForm
+from stream_dp.services.desk.answers_form import Form, joined, listed
 from stream_dp.services.desk.column_proposals import TableHeader, codebook_values, labelled_values
 from stream_dp.services.desk.init import asked_form, form_options
-from stream_dp.services.desk.questions import Questions, joined, listed
 
 
-def asked(path: Path, content: bytes, *answers: str) -> tuple[FileForm, list[str]]:
-    """The form that is found with these answers, and the questions."""
+def asked(path: Path, content: bytes, **answers: str) -> tuple[FileForm, list[str]]:
+    """The form that is found with these answers, and the questions with their proposals."""
     path.write_bytes(content)
-    questions: list[str] = []
-    form = asked_form(Questions(answers, questions.append, patient=False), path, FileForm())
-    return form, questions
+    form = Form(answers)
+    found = asked_form(form, path, FileForm())
+    return found, [f"{field.question} [{field.proposal}]" for field in form.fields]
 
 
 def test_a_sound_file_is_asked_nothing(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_sound_file_is_asked_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_title_above_the_header(content: bytes, tmp_path: Path) -> None:
-    form, questions = asked(tmp_path / "t.csv", content, "")
-    assert questions == ["Row of the header [3]: "]
+    form, questions = asked(tmp_path / "t.csv", content)
+    assert questions == ["Row of the header [3]"]
     assert form_options(form) == ["--header-row", "3"]
 
 
@@ -60,7 +60,7 @@ def test_a_title_above_the_header(content: bytes, tmp_path: Path) -> None:
 )
 def test_blanks_between_cells_and_names_of_rows(content, questions, options, tmp_path) -> None:
     """As `write.table` of R writes a table; a line that ends in a separator has no name."""
-    form, shown = asked(tmp_path / "t.txt", content, "", "")
+    form, shown = asked(tmp_path / "t.txt", content)
     assert [text.split()[: len(q.split())] for text, q in zip(shown, questions, strict=True)] == [
         q.split() for q in questions
     ]
@@ -68,11 +68,11 @@ def test_blanks_between_cells_and_names_of_rows(content, questions, options, tmp
 
 
 def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
-    form, questions = asked(tmp_path / "t.csv", "id,a\n1,é\n".encode("latin-1"), "latin-1")
-    assert questions == ["The file is not UTF-8; its encoding [cp1252]: "]
+    form, questions = asked(tmp_path / "t.csv", "id,a\n1,é\n".encode("latin-1"), encoding="latin-1")
+    assert questions == ["The file is not UTF-8; its encoding [cp1252]"]
     assert form_options(form) == ["--encoding", "latin-1"]
     with pytest.raises(UserError, match="no encoding of text"):
-        asked(tmp_path / "t.csv", b"id,\xe9\n", "nonsense")
+        asked(tmp_path / "t.csv", b"id,\xe9\n", encoding="nonsense")
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,7 @@ def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
         ("resp,id,age,month", "id"),
         ("case,person_no,month", "person_no"),
         ("resp,month", "resp"),
+        ("Respondent No,Survey Month", "Respondent No"),
     ],
 )
 def test_columns_of_ids(names: str, ids: str) -> None:
@@ -111,6 +112,8 @@ def test_a_part_of_a_list_with_a_comma_stands_in_quotes() -> None:
         ("id,wave,year", "year"),
         ("id,period,year", "period"),
         ("id,age", ""),
+        ("Respondent No,Survey Month", "Survey Month"),
+        ("id,birth year", ""),
     ],
 )
 def test_the_column_of_periods(names: str, period: str) -> None:

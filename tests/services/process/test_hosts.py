@@ -13,7 +13,9 @@ from kit.monitors import monitor
 from kit.panels import StudyFolder
 from kit.studies import study_toml
 
-from stream_dp.services.desk.interview_page import InterviewPage
+from stream_dp.population.tables import FileForm
+from stream_dp.services.desk.desk_page import DeskPage
+from stream_dp.services.desk.draft import Draft
 from stream_dp.services.process.access import Access
 from stream_dp.services.process.addresses import Hosts
 from stream_dp.services.process.command_output import Output
@@ -58,7 +60,11 @@ def listeners(folder: Path) -> Iterator[dict[str, int]]:
     facts = Facts(load_study(StudyFolder(folder / "place").file)[0])
     study = folder / "small.toml"
     study.write_text(study_toml())
-    page = InterviewPage("a.csv", lambda *_: Output({}, ""))
+    page = DeskPage(
+        "a.csv",
+        lambda _: Draft((), (), {}, None, FileForm(), (), None, ()),
+        lambda _: Output({}, ""),
+    )
     names = ["stream-dp.example"]
     named = ("--hosts", *names)
     with (

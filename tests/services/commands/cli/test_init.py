@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
+import os
+import pty
 import shlex
+import subprocess
+import sys
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from stream_dp.planning.expected_errors import expected_errors
+from stream_dp.privacy.zcdp import epsilon
 from stream_dp.services.commands import cli
+from stream_dp.study import Attribute
 from stream_dp.studyfile import load_study
 
-LONG = "\n\n\n{columns}\n\n2025-01\n2\n\nyes\n100\n"
-ANSWERS = LONG.format(columns="Out of Work") + "yes,no\nno\n2\nyes\n5\n"
+WORK = "Out of Work"
+ANSWERS = f"""columns = {WORK}
+2025-01, 2
+100
+complete = no
+{WORK}: values = yes,no
+{WORK}: empty = no
+{WORK}: count = yes
+price = 3
+"""
 
 
 def semicolons(path: Path) -> tuple[Path, list[str]]:
@@ -63,10 +80,9 @@ def packed(path: Path) -> tuple[Path, list[str]]:
 def test_the_printed_command_sends_every_cell(table, tmp_path, stream_dp, monkeypatch):
     file, options = table(tmp_path)
     monkeypatch.chdir(tmp_path)
-    answers = ANSWERS if table is not parquet else ANSWERS.replace("\n\n2025", "\nmonth\n2025")
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n" * (table is packed) + answers))
+    monkeypatch.setattr("sys.stdin", io.StringIO(ANSWERS))
     printed = stream_dp("init", file, "--out", tmp_path / "made.toml", *options)
-    assert "within 5 percentage points" in printed
+    assert "a best guess about one person is right in" in printed
     study, _ = load_study(tmp_path / "made.toml")
     assert study.name == file.name.partition(".")[0]
     assert [(r.name, r.kind) for r in study.releases] == [
@@ -87,24 +103,7 @@ def test_the_sheet_is_asked_for_and_figures_show_the_first_text(tmp_path, stream
     book["Data"].append(["1", "2025-01", "in work"])
     book.save(tmp_path / "t.xlsx")
     monkeypatch.chdir(tmp_path)
-    lines = [
-        "Data",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "2025-01",
-        "1",
-        "",
-        "",
-        "500",
-        "in work,out",
-        "",
-        "1",
-        "",
-        "9",
-    ]
+    lines = ["Data", "2025-01, 1", "500", "complete = no", "in work,out", "price = 1"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
     printed = stream_dp("init", "t.xlsx")
     command = sent_command(printed)
@@ -118,8 +117,8 @@ def test_the_sheet_is_asked_for_and_figures_show_the_first_text(tmp_path, stream
 def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
     (tmp_path / "wide.csv").write_text("hhid,m1,m2,m3\n1,0,1,0\n2,1,,1\n")
     monkeypatch.chdir(tmp_path)
-    lines = ["", "", "-", "", "poor", "month", "2025-01", "", "household", "no", "50"]
-    lines += ["0,1", "absent", "", "1", "10"]
+    lines = ["attribute = poor", "periods = 2025-01, 3", "unit = household", "at most 50"]
+    lines += ["0,1", "m{}: count = 1", "price = 2"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
     printed = stream_dp("init", "wide.csv")
     study, _ = load_study(tmp_path / "wide.toml")
@@ -132,8 +131,18 @@ def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
 def test_a_file_without_ids(tmp_path, stream_dp, monkeypatch, capsys):
     (tmp_path / "t.csv").write_text("work,sex\nyes,f\nno,m\nno,m\n")
     monkeypatch.chdir(tmp_path)
-    lines = ["", "-", "=", "work", "year", "2025", "1", "2025", "", "yes", "3", "yes,no", "", ""]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines, "-", "10", ""])))
+    lines = [
+        "-",
+        "=",
+        "columns = work",
+        "periods = 2025, 1",
+        "3",
+        "complete = no",
+        "yes,no",
+        "",
+        "",
+    ]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
     printed = stream_dp("init", "t.csv")
     assert "work-patterns at 2025: 3 synthetic rows" in stream_dp(
         "rehearse", *sent_command(printed)[1:]
@@ -147,32 +156,32 @@ def test_waves_with_gaps_in_one_column(tmp_path, stream_dp, monkeypatch):
     rows = [f"{i},{wave},{i % 2}" for i in range(9) for wave in (1, 3, 6, 2)]
     (tmp_path / "waves.csv").write_text("\n".join(["id,wave,poor", *rows, ""]))
     monkeypatch.chdir(tmp_path)
-    lines = ["", "", "", "", "", "1", "1, 3, 6", "", "yes", "9", "0,1", "0", "", "-", "10", ""]
+    lines = ["1, 3, 6", "9", "complete = no", "0,1", "poor: empty = 0", "", ""]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
     command = sent_command(stream_dp("init", "waves.csv"))
     assert command[-2:] == ["--map", "period:1=1,3=2,6=3"]
     assert "9 of 36 cells would not count" in stream_dp(*command)
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines[:6], "1,a=3", ""])))
+    monkeypatch.setattr("sys.stdin", io.StringIO("1,a=3,2\n"))
     assert cli.main(["init", "waves.csv"]) == 2
 
 
-@pytest.mark.parametrize(("length", "first", "count"), [("step", "1", "3"), ("year", "1970", "6")])
-def test_a_wide_table_of_waves_with_gaps(length, first, count, tmp_path, stream_dp, monkeypatch):
+@pytest.mark.parametrize("periods", ["", "1970, 6"])
+def test_a_wide_table_of_waves_with_gaps(periods, tmp_path, stream_dp, monkeypatch):
     (tmp_path / "waves.csv").write_text("id,y70,y72,y75\n1,0,1,0\n2,1,,1\n")
     monkeypatch.chdir(tmp_path)
-    lines = ["", "", "-", "", "poor", length, first, count, "", "yes", "50", "0,1", "0", "", "-"]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines, "10"]) + "\n"))
+    lines = [f"periods = {periods or '1, 3'}", "50", "0,1", "y{}: empty = 0", "", ""]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
     printed = stream_dp("init", "waves.csv")
     command = sent_command(printed)
     assert "would not count" not in stream_dp(*command)
     # Two digits of a year tell its period; waves without a calendar need each theirs.
-    assert command[-1] == "y{}=..." if length == "year" else "y75=3" in command[-1]
+    assert command[-1] == "y{}=..." if periods else "y75=3" in command[-1]
 
 
 def test_a_wave_without_a_period_is_told_at_once(tmp_path, monkeypatch, capsys):
     (tmp_path / "waves.csv").write_text("id,y70,y72,y75\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n-\n\npoor\nyear\n1970\n3\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("periods = 1970, 3\n"))
     assert cli.main(["init", "waves.csv"]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert "column 'y75' has no period of its own from 1970 to 1972" in last
@@ -187,8 +196,8 @@ def test_a_codebook_that_is_not_there(tmp_path, stream_dp):
 def test_cells_are_read_only_if_the_file_is_public(tmp_path, stream_dp, monkeypatch, capsys):
     (tmp_path / "t.csv").write_text("person,period,work\n1,2025-01,SECRET\n2,2025-01,other\n")
     monkeypatch.chdir(tmp_path)
-    answers = "\n\n\n\n\n2025-01\n2\n\nyes\n100\n{}\n\n2\n-\n5\n"
-    monkeypatch.setattr("sys.stdin", io.StringIO(answers.format("a,b")))
+    answers = "2025-01, 2\n100\ncomplete = no\n{}price = 2\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers.format("a,b\n")))
     assert cli.main(["init", "t.csv", "--out", "first.toml"]) == 0
     seen = capsys.readouterr()
     assert "SECRET" not in seen.out + seen.err + (tmp_path / "first.toml").read_text()
@@ -207,20 +216,21 @@ def test_values_of_a_codebook(tmp_path, stream_dp, monkeypatch):
     (tmp_path / "t.csv").write_text("person,period,work\n")
     (tmp_path / "codes.csv").write_text("Column,Value,Label\nwork,1,yes\nwork,2,no\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n\n\n\n2025-01\n2\n\nyes\n100\n\n\n2\n-\n5\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("2025-01, 2\n100\ncomplete = no\nprice = 2\n"))
     stream_dp("init", "t.csv", "--codebook", "codes.csv")
     assert load_study(tmp_path / "t.toml")[0].attributes["work"].listed == (1, 2)
 
 
 WRONG = {
-    "": "there is no answer to 'Name of the study'",
-    "a b\n": "use letters, digits",
-    "\nnobody\n": "write one of ID, Month, Out of Work",
-    "\n\n\nx,y\n": "there is no column 'x'",
-    "\n\n\n\n\nJanuary\n": "write a month such as 2026-01",
-    "\n\n\n\n\n2025-01\n9999\n": "write a whole number from 1 to 600",
-    "\n\n\n\n\n2025-01\n\n\nperhaps\n": "write one of yes, no",
-    "\n\n\n\n\n2025-01\n\n\n\n5\nyes\n": "write at least two values",
+    "": "there is no answer to 'First period and how many",
+    "person = nobody\n": "write one of ID, Month, Out of Work",
+    "columns = x,y\n": "there is no column 'x'",
+    "January\n": "write the first period and how many, such as 2026-01, 12",
+    "2025-01, 9999\n": "write a whole number from 1 to 600",
+    "2025-01, 2\nperhaps\n": "write a whole number from 1 to",
+    "2025-01, 2\n5\n\nyes\n": "write at least two values",
+    "2025-01, 2\n5\n\nyes,no\nprice = much\n": "write a number such as 0.5",
+    "2025-01, 2\n5\n\nyes,no\nprice = 5\n6\n": "type 5 again, or change the price",
 }
 
 
@@ -255,10 +265,8 @@ def test_labels_that_are_codes_of_others_are_sent_as_labels(wide, tmp_path, stre
     named = {name: {1: "0", 2: "1", 3: "2"} for name in coded if name.startswith("kids")}
     pyreadstat.write_sav(pandas.DataFrame(coded), tmp_path / "t.sav", variable_value_labels=named)
     monkeypatch.chdir(tmp_path)
-    lines = (
-        ["", "", "-", "kids{}", "kids", "", "2025-01"] if wide else ["", "", "", "", "", "2025-01"]
-    )
-    answers = [*lines, "2", "", "", "50", *[""] * 9]
+    answers = ["period = -", "kids{}", "attribute = kids"] if wide else ["2025-01, 2"]
+    answers += ["50", "complete = no", ""]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(answers) + "\n"))
     command = sent_command(stream_dp("init", "t.sav"))
     assert command[-2:] == ["--labels", "kids" if wide else "kids1"]
@@ -266,3 +274,128 @@ def test_labels_that_are_codes_of_others_are_sent_as_labels(wide, tmp_path, stre
     assert "would not count" not in stream_dp(*command)
     refused = stream_dp(*command[:-2], code=2)
     assert "1 is the code of '0'" in refused
+
+
+def test_the_price_is_one_until_somebody_types_more_twice(tmp_path, stream_dp, monkeypatch):
+    (tmp_path / "t.csv").write_text("person,period,work\n1,2025-01,yes\n")
+    monkeypatch.chdir(tmp_path)
+    for price, eps in (("\n", 1.0), ("price = 5\n5\n", 5.0)):
+        lines = "2025-01, 2\n500\ncomplete = no\nyes,no\n"
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines + price))
+        stream_dp("init", "t.csv", "--out", f"{eps}.toml")
+        study, _ = load_study(tmp_path / f"{eps}.toml")
+        assert 0.98 * eps < float(epsilon(study.rho, study.delta)) <= eps
+    assert "share = 1.0" in (tmp_path / "1.0.toml").read_text()
+
+
+def test_complete_data_cost_nothing_extra(tmp_path, stream_dp, monkeypatch):
+    """A table with every cell has no symbol of absence, at the error of a study without one."""
+    rows = [f"{i},2025-0{m},{(i + m) % 2}" for i in range(40) for m in (1, 2)]
+    (tmp_path / "every.csv").write_text("\n".join(["id,month,poor", *rows, ""]))
+    (tmp_path / "lacks.csv").write_text("\n".join(["id,month,poor", *rows[:-1], ""]))
+    monkeypatch.chdir(tmp_path)
+    errors = {}
+    for name, query in product(("every", "lacks"), ("pattern 1", "at-least 1 of last 3 poor=1")):
+        lines = "2025-01, 3\n40\n" + "\n" * (name == "every") + "0,1\n\n"
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        stream_dp("init", f"{name}.csv", "--out", f"{name}-{len(errors)}.toml")
+        study, _ = load_study(tmp_path / f"{name}-{len(errors)}.toml")
+        errors[name, query] = expected_errors(study, "poor-patterns", query)[-1].share
+        bare = study.revised(attributes={"poor": Attribute(values=(0, 1), missing=0)})
+        ratio = errors[name, query] / expected_errors(bare, "poor-patterns", query)[-1].share
+        assert (ratio == 1) == (name == "every"), (name, query, ratio)
+
+
+def test_a_file_of_people_becomes_a_table(tmp_path, stream_dp, monkeypatch):
+    rows = [f"{i},{'fm'[i % 2]},{i % 90},{i % 3}" for i in range(300)]
+    (tmp_path / "people.csv").write_text("\n".join(["id,sex,age,kids", *rows, ""]))
+    monkeypatch.chdir(tmp_path)
+    lines = "=\n300\n\nf,m\n0 to 110\n0 to 9\n\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    printed = stream_dp("init", "people.csv")
+    study, _ = load_study(tmp_path / "people.toml")
+    (release,) = study.batches
+    assert (release.kind, release.questions) == ("table", ("sex", "age", "kids"))
+    assert study.attributes["age"].number is not None
+    assert "would not count" not in stream_dp(*sent_command(printed))
+
+
+@pytest.mark.parametrize("link", ["separate", "product", "histories"])
+def test_columns_are_linked_as_chosen(link, tmp_path, stream_dp, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("id,quarter,work,poor\n1,2023Q1,yes,0\n1,2023Q2,no,1\n")
+    monkeypatch.chdir(tmp_path)
+    lines = f"2023Q1, 6\n900\n\nyes,no\n0 to 1\n{link}\n\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert cli.main(["init", "t.csv"]) == 0
+    seen = capsys.readouterr()
+    assert (
+        "separate: 2 panels that are not linked, each with 1/2 of the price; a share is" in seen.err
+    )
+    study, _ = load_study(tmp_path / "t.toml")
+    named = [r.attribute for r in study.releases] or [h.of for h in study.batches[0].attributes]
+    assert named == ([("work", "poor")] if link == "product" else ["work", "poor"])
+    assert "would not count" not in stream_dp(*sent_command(seen.out))
+
+
+UNSEEN = {
+    "First period": "2023M1, 12",
+    "Number of persons": "5000",
+    "'Employed?'": "yes, no",
+    "'Health (1 to 5)'": "1 to 5",
+    "'Rents home'": "0,1",
+    "'Region'": "north,south",
+    "'In union'": "no,yes",
+}
+
+
+def test_ten_answers_for_five_columns(tmp_path):
+    """A file that nobody prepared, at a terminal: signs in names, another form of months."""
+    header = "Respondent No;Survey Month;Employed?;Health (1 to 5);Rents home;Region;In union"
+    rows = [f"R{i:03};2023M{m};yes;{i % 5 + 1};0;north;no" for i in range(50) for m in (1, 2)]
+    (tmp_path / "un seen.csv").write_text("\n".join([header, *rows, ""]))
+    command = [sys.executable, "-m", "stream_dp.services.commands.cli", "init", "un seen.csv"]
+    end, terminal = pty.openpty()
+    typed: list[str] = []
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=terminal, stderr=terminal, stdout=subprocess.DEVNULL
+    ) as process:
+        os.close(terminal)
+        shown = ""
+        with contextlib.suppress(OSError):  # the terminal ends with the command
+            while text := os.read(end, 1 << 16).decode():
+                shown += text
+                question = shown.rpartition("\n")[2]
+                if question.endswith(": "):
+                    typed.append(next((a for part, a in UNSEEN.items() if part in question), ""))
+                    os.write(end, f"{typed[-1]}\n".encode())
+                    shown += "\n"
+        assert process.wait(60) == 0, shown
+    os.close(end)
+    assert len(typed) == 10
+    assert typed.count("") == 3  # what is confirmed: complete data, separate panels, the price
+    study, _ = load_study(tmp_path / "un-seen.toml")
+    assert study.periods.first == "2023-01"
+    assert [r.rho for r in study.releases] == [study.rho / 5] * 5
+    assert study.attributes["health-1-to-5"].listed == (1, 2, 3, 4, 5)
+    assert float(epsilon(study.rho, study.delta)) <= 1
+
+
+class Terminal(io.StringIO):
+    """Standard input that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_every_answer_can_be_changed_at_the_terminal(tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("person,period,work\n1,2025-01,yes\n")
+    monkeypatch.chdir(tmp_path)
+    typed = "x|2025-01, 3|40|<|1 = mine|50||yes,no|?|unit = woman|2||never"
+    terminal = Terminal("\n".join(typed.split("|")))
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert cli.main(["init", "t.csv"]) == 0
+    study, _ = load_study(tmp_path / "mine.toml")
+    assert (study.unit, study.size, study.attributes["work"].listed) == ("woman", 50, ("yes", "no"))
+    assert 1.9 < float(epsilon(study.rho, study.delta)) <= 2
+    assert terminal.readline() == "never"
+    assert "write the first period and how many" in capsys.readouterr().err

@@ -1,8 +1,8 @@
-"""The interview of `stream-dp init --page`: one question at a time, in a browser of this machine.
+"""The desk of `stream-dp init --page`: a draft as one form, in a browser of this machine.
 
 The server listens on 127.0.0.1 alone. The first request with the token of the printed address gets
-a cookie, and the token is then worth nothing. An answer is a form of HTML, so no script is needed.
-Each request repeats the interview with all answers so far: a step back drops the last one.
+a cookie, and the token is then worth nothing. The page is a form of HTML. With its script the
+picture follows every change; without a script a button draws it anew.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ..monitor.render import render, resource
 from ..process.access import link_access
 from ..process.addresses import WRONG_HOST, Hosts
 from ..process.command_output import Output
-from .questions import Unanswered
+from .answers_form import Field
+from .draft import Draft
 
 _MOST_BYTES = 1 << 17  # of a form
 _TIMEOUT = 10.0  # seconds for a request
 _LAST_STYLE = 3.0  # seconds that a browser has to load the style of the last page
 _POLICY = (
-    "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri"
-    " 'none'"
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action"
+    " 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -38,7 +39,8 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-Hold = Callable[[Sequence[str], Callable[[str], None]], Output]
+_FILES = {"/style.css": "text/css", "/desk.js": "text/javascript"}
+_ANSWER = "answer:"  # in front of the key of a field
 
 
 class _Server(ThreadingHTTPServer):
@@ -51,25 +53,31 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class InterviewPage:
-    """The page of an interview, served while the context lasts.
+def _needed(field: Field) -> str:
+    return field.fault or "an answer is needed"
+
+
+class DeskPage:
+    """The page of a draft, served while the context lasts.
 
     file: the name of the table.
-    hold: repeats the interview with answers, and a function that takes its notes. Raises Unanswered
-        for the next question, UserError for a fault of the last answer.
+    draw: the draft that follows from answers. Raises UserError.
+    write: writes the study of a complete draft. Raises UserError.
 
-    Raises UserError if the interview cannot begin.
+    Raises UserError if the table cannot be read.
     """
 
-    def __init__(self, file: str, hold: Hold) -> None:
-        self._file, self._hold = file, hold
-        self._answers: list[str] = []
-        self._asked: list[str] = []  # the questions of the answers
+    def __init__(
+        self,
+        file: str,
+        draw: Callable[[Mapping[str, str]], Draft],
+        write: Callable[[Draft], Output],
+    ) -> None:
+        self._file, self._draw, self._write = file, draw, write
+        self._answers: dict[str, str] = {}
         self._faults: Sequence[str] = ()
-        self._typed = ""  # the refused answer
-        self._notes: list[str] = []
         self._output: Output | None = None
-        self._pending = self._next()
+        self._draft = draw({})
         self._access, self._hosts = link_access(), Hosts("127.0.0.1:0")
         self._lock, self._done, self._styled = (
             threading.Lock(),
@@ -83,7 +91,7 @@ class InterviewPage:
         """The address that works once."""
         return f"http://127.0.0.1:{self._server.server_address[1]}{self._access.link}"
 
-    def __enter__(self) -> InterviewPage:
+    def __enter__(self) -> DeskPage:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
 
@@ -94,54 +102,56 @@ class InterviewPage:
         self._server.server_close()
 
     def ended(self) -> Output:
-        """Waits until the last page was sent; returns what the interview gave."""
+        """Waits until the last page was sent; returns what was written."""
         self._done.wait()
         self._styled.wait(_LAST_STYLE)
         assert self._output is not None
         return self._output
 
-    def _next(self) -> Unanswered | None:
-        """The next question; None at the end. Raises UserError for a fault of the last answer."""
-        notes: list[str] = []
-        try:
-            self._output = self._hold(self._answers, notes.append)
-        except Unanswered as unanswered:
-            # Questions end in ': ', and are no notes.
-            self._notes = [note for note in notes if not note.endswith(": ")]
-            return unanswered
-        return None
-
     def _answer(self, fields: Mapping[str, str]) -> None:
-        """Takes a form: the next answer, or a step back."""
-        if self._pending is None or fields.get("step") != str(len(self._answers)):
+        """Takes a form: the answers that differ from proposals, and whether to write the study."""
+        if self._output is not None:
             return  # a form that was sent twice
-        self._faults, self._typed = (), ""
-        if "back" in fields:
-            self._answers, self._asked = self._answers[:-1], self._asked[:-1]
-            self._pending = self._next()
-            return
-        self._answers.append(" ".join(fields.get("answer", "").split()) or self._pending.proposal)
+        shown = {field.key: field for field in self._draft.fields}
+        for name, text in fields.items():
+            key, answer = name.removeprefix(_ANSWER), " ".join(text.split())
+            if name.startswith(_ANSWER) and key in shown:
+                self._answers[key] = "" if answer == shown[key].proposal else answer
         try:
-            pending = self._next()
+            self._draft = self._draw(self._answers)
+            if "write" in fields:
+                # Who presses the button confirms the shown proposals.
+                proposed = {f.key: f.answer for f in self._draft.fields if f.is_open}
+                self._draft = self._draw({**self._answers, **proposed})
+                self._faults = [f"{f.key}: {_needed(f)}" for f in self._draft.fields if f.is_open]
+                self._faults = [*self._faults, *self._draft.faults]
+                if self._draft.study is not None:
+                    self._output = self._write(self._draft)
+            else:
+                self._faults = self._draft.faults
         except UserError as error:
-            self._typed = self._answers.pop()
-            prefix = f"{self._pending.question}: "
-            self._faults = [line.removeprefix(prefix) for line in error.lines]
-            return
-        self._asked.append(self._pending.question)
-        self._pending = pending
+            self._faults = error.lines
 
     def _page(self) -> bytes:
+        columns = {column.column: column for column in self._draft.columns}
+        general, cells = [], dict[str, dict[str, Field]]()
+        for field in self._draft.fields:
+            column, _, part = field.key.rpartition(": ")
+            if column in columns:
+                cells.setdefault(column, {})[part] = field
+            else:
+                general.append(field)
+        fan = self._draft.fan
         return render(
-            "interview.html",
+            "desk.html",
             file=self._file,
             key=self._access.form_key("operator"),
-            step=len(self._answers),
-            pending=self._pending,
+            general=general,
+            columns=[(column, cells[name]) for name, column in columns.items()],
+            notes=self._draft.notes,
             faults=self._faults,
-            typed=self._typed,
-            notes=self._notes,
-            given=list(zip(self._asked, self._answers, strict=True)),
+            fan=fan,
+            charts=[] if fan is None else [fan.chart(420)],
             lines=[] if self._output is None else self._output.text.split("\n"),
         ).encode()
 
@@ -156,8 +166,8 @@ class InterviewPage:
                 token = parse_qs(query).get("token", [""])[0]
                 if not self._is_here():
                     self._send(HTTPStatus.MISDIRECTED_REQUEST, f"{WRONG_HOST}\n".encode())
-                elif path == "/style.css":
-                    self._send(HTTPStatus.OK, resource("style.css").encode(), "text/css")
+                elif path in _FILES:
+                    self._send(HTTPStatus.OK, resource(path[1:]).encode(), _FILES[path])
                     if page._done.is_set():
                         page._styled.set()
                 elif token and page._access.takes(token):
@@ -194,7 +204,7 @@ class InterviewPage:
 
             def _shown(self) -> None:
                 with page._lock:
-                    body, last = page._page(), page._pending is None
+                    body, last = page._page(), page._output is not None
                 self._send(HTTPStatus.OK, body, "text/html; charset=utf-8")
                 if last:
                     page._done.set()

@@ -1,0 +1,317 @@
+"""The draft of a study: from a table's header and answers to the study and the command that sends.
+
+The draft is pure. The terminal and the page show its fields and change the answers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+from stream_dp.population.tables import FileForm
+from stream_dp.population.tables.text_files import PACKED
+from stream_dp.privacy.zcdp import epsilon, rho_within
+from stream_dp.study import Study
+from stream_dp.study.attribute import MOST_SYMBOLS
+from stream_dp.study.call_arguments import exact_rho
+from stream_dp.study.field_types import ABSENT
+from stream_dp.study.periods import Periods
+from stream_dp.studyfile import parse_study
+
+from .answers_form import NONE, Field, Form, whole_number
+from .column_proposals import study_name
+from .draft_columns import (
+    Column,
+    Layout,
+    Sending,
+    SourceTable,
+    asked_columns,
+    asked_layout,
+    asked_periods,
+    is_complete,
+)
+from .draft_picture import Fan, fan, queries, telling_query
+
+SEPARATE, PRODUCT, HISTORIES = "separate", "product", "histories"
+PRICE = "price"
+_DRAWN = "Answer in the picture"
+_EPSILON = "1"
+_HIGH = 3  # eps above which the price is typed again
+_MOST_PEOPLE = 10**9
+_MOST_PATTERNS = 5_000  # of a product whose errors are planned while somebody waits
+_DIGITS = 3  # of rho
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A study in the making.
+
+    fields: all questions with their answers.
+    columns: the published columns.
+    notes: by field, sentences about what its choices cost.
+    study: None while an answer is missing or refused.
+    form: the format of the file.
+    options: of `stream-dp send` for the table.
+    fan: the errors of an answer at three budgets; None if they cannot be planned.
+    faults: of the study as a whole.
+    """
+
+    fields: tuple[Field, ...]
+    columns: tuple[Column, ...]
+    notes: Mapping[str, Sequence[str]]
+    study: Study | None
+    form: FileForm
+    options: tuple[str, ...]
+    fan: Fan | None
+    faults: tuple[str, ...]
+
+    @property
+    def pending(self) -> Field | None:
+        """The first field that needs an answer."""
+        return next((field for field in self.fields if field.is_open), None)
+
+
+@dataclass(frozen=True)
+class _People:
+    """Who is protected, and how many there are. size: public, or a bound if `private`."""
+
+    unit: str
+    size: int
+    private: bool
+
+    @property
+    def delta(self) -> str:
+        return f"1e-{max(6, len(str(self.size)) + 1)}"
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """The declarations of a draft but for the price and the link between columns."""
+
+    name: str
+    description: str
+    people: _People
+    periods: Periods
+    columns: tuple[Column, ...]
+    width: int
+    rho: Fraction
+
+    def study(self, link: str) -> Study:
+        """The study with its columns linked in one of three ways. Raises UserError."""
+        people, periods = self.people, self.periods
+        releases = self._releases(link)
+        share = str(Fraction(1, len(releases)))
+        relation = "add_remove" if people.private else "replace_one"
+        return parse_study(
+            {
+                "study": {
+                    "name": self.name,
+                    "description": self.description,
+                    "unit": people.unit,
+                    "neighbours": relation,
+                    "rho": str(self.rho),
+                    "delta": people.delta,
+                    "periods": {
+                        **{"every": periods.every, "first": periods.first},
+                        **{"count": periods.count, "close": "marker"},
+                    },
+                    "population": {} if people.private else {"size": people.size},
+                },
+                "attributes": {column.name: column.declaration() for column in self.columns},
+                "releases": [{**release, "share": share} for release in releases],
+            }
+        )
+
+    def _releases(self, link: str) -> list[Json]:
+        rows = {"rows": self.people.size} if self.people.private else {}
+        names = [column.name for column in self.columns]
+        if link == HISTORIES:
+            past = [{"of": n, "last": self.width} if self.width > 1 else n for n in names]
+            table = {"name": "people", "kind": "table", "every": self.width}
+            return [{**table, "attributes": past}]
+        window = {"kind": "window", "width": self.width, **rows}
+        if link == PRODUCT:
+            releases: list[Json] = [{"name": "patterns", "attribute": names, **window}]
+        else:
+            releases = [{"name": f"{n}-patterns", "attribute": n, **window} for n in names]
+        for column in self.columns:
+            if column.event != NONE:
+                totals = {"name": f"{column.name}-totals", "kind": "cumulative"}
+                event = {"attribute": column.name, "event": [column.interest]}
+                releases.append({**totals, **event, **rows})
+        return releases
+
+
+def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -> Draft:
+    """The draft that follows from answers.
+
+    source: asks for the format of the file, and reads its header. Raises UserError.
+    """
+    form, sending = Form(answers), Sending()
+    table = source(form)
+    notes: dict[str, Sequence[str]] = {}
+    question = "Name of the study"
+    name = form.ask("name", question, study_name, "study", proposal=_file_name(table.file))
+    layout, warnings = asked_layout(form, table, sending)
+    notes |= warnings
+    periods = asked_periods(form, table, layout, sending)
+    people = _people(form)
+    complete = not people.private and is_complete(form, table, layout, people.unit)
+    columns = asked_columns(form, table, layout, sending, complete=complete)
+    link = SEPARATE
+    if len(columns) > 1:
+        link = _link(form, layout, len(columns))
+    top = min(periods.count, 12)
+    width = form.ask(
+        "width",
+        "Periods of a pattern, or of a history",
+        lambda answer: whole_number(answer, 1, top),
+        1,
+        proposal=str(min(3, periods.count)),
+    )
+    columns = [_figured(form, column, counted=link != HISTORIES) for column in columns]
+    rho = _price(form, Fraction(people.delta))
+    declared = _Declared(name, table.description, people, periods, tuple(columns), width, rho)
+    study, drawn, faults = None, None, tuple[str, ...]()
+    try:
+        study = declared.study(link)
+        query = form.choose("picture", _DRAWN, queries(study), telling_query(study))
+        drawn = fan(study, query, people.size)
+    except UserError as error:
+        faults = tuple(error.lines)
+    if len(columns) > 1 and not layout.is_flat:
+        notes["link"] = _costs(declared)
+    settled = not any(field.is_open for field in form.fields)
+    return Draft(
+        tuple(form.fields),
+        tuple(columns),
+        notes,
+        study if settled and not faults else None,
+        table.form,
+        sending.words,
+        drawn,
+        faults if settled else (),
+    )
+
+
+def _people(form: Form) -> _People:
+    """Asks who is protected and how many people there are."""
+    unit = form.ask("unit", "Who is protected, one ...", study_name, "person", proposal="person")
+
+    def read(answer: str) -> _People:
+        bound = re.sub(r"^(at most|<=?|max\.?)\s*", "", answer.casefold())
+        size = whole_number(bound, 1, _MOST_PEOPLE)
+        return _People(unit, size, private=bound != answer.casefold())
+
+    question = f"Number of {unit}s, such as 5000; 'at most 5000' if the number is not public"
+    return form.ask("people", question, read, _People(unit, 1000, private=False))
+
+
+def _link(form: Form, layout: Layout, columns: int) -> str:
+    if layout.is_flat:
+        return HISTORIES
+    question = (
+        f"How are the {columns} columns linked: {SEPARATE} (a panel each, and no answer about two"
+        f" columns), {PRODUCT} (one panel), {HISTORIES} (a table of people)"
+    )
+    choices = (SEPARATE, PRODUCT, HISTORIES)
+    return form.choose("link", question, choices, SEPARATE, confirmed=True)
+
+
+def _figured(form: Form, column: Column, *, counted: bool) -> Column:
+    """A column with what figures show of it."""
+    if counted:
+        question = f"Value of '{column.column}' to count over all periods so far; {NONE} for none"
+        event = form.choose(f"{column.column}: count", question, [*column.texts, NONE], NONE)
+        column = replace(column, event=event)
+    of_codes = not {*column.texts} <= {*column.labels.values()}
+    known = column.labels.get(str(column.interest), NONE)[:60] if of_codes else NONE
+    question = f"'{column.column}={column.interest}' in words, for titles; {NONE} for none"
+    label = form.ask(f"{column.column}: title", question, _title, NONE, proposal=known or NONE)
+    return replace(column, label=label)
+
+
+def _title(answer: str) -> str:
+    if len(answer) > 60:
+        raise UserError("write at most 60 characters")
+    return answer
+
+
+def _price(form: Form, delta: Fraction) -> Fraction:
+    """Asks for the price as eps; returns rho, rounded down to a short number."""
+
+    def read(answer: str) -> Fraction:
+        text = re.sub(r"^eps(ilon)?\s*=?\s*", "", answer.casefold())
+        try:
+            wanted = exact_rho("eps", text)
+        except UserError:
+            raise UserError("write a number such as 0.5 or 1") from None
+        return _rounded_down(rho_within(wanted, delta))
+
+    question = "Price of all releases together, eps"
+    least = _rounded_down(rho_within(Fraction(_EPSILON), delta))
+    rho = form.ask(PRICE, question, read, least, proposal=_EPSILON, confirmed=True)
+    typed = form.fields[-1].answer
+    if epsilon(rho, delta) > _HIGH:
+
+        def same(answer: str) -> str:
+            if answer != typed:
+                raise UserError(f"type {typed} again, or change the price")
+            return answer
+
+        question = f"eps {typed} is above {_HIGH}, which is weak protection; type {typed} again"
+        form.ask(f"{PRICE} again", question, same, "")
+    return rho
+
+
+def _rounded_down(rho: Fraction) -> Fraction:
+    unit = Fraction(10) ** (Decimal(float(rho)).adjusted() - (_DIGITS - 1))
+    return max(unit, math.floor(rho / unit) * unit)
+
+
+def _costs(declared: _Declared) -> list[str]:
+    """What each link between the columns costs, a line each."""
+    count = len(declared.columns)
+    lines = []
+    for link, about in (
+        (SEPARATE, f"{count} panels that are not linked, each with 1/{count} of the price"),
+        (PRODUCT, "one panel of all combinations of values"),
+        (HISTORIES, f"a table of people every {declared.width} periods, with their last answers"),
+    ):
+        lines.append(f"{link}: {about}; {_half_width(declared, link)}")
+    return lines
+
+
+def _half_width(declared: _Declared, link: str) -> str:
+    """The error of one share under a link, in words."""
+    symbols = math.prod(
+        len(column.values) + (column.missing == ABSENT) for column in declared.columns
+    )
+    if link == PRODUCT and symbols > MOST_SYMBOLS:
+        return f"not possible: {symbols:,} combinations, at most {MOST_SYMBOLS}"
+    if link == PRODUCT and symbols**declared.width > _MOST_PATTERNS:
+        return f"{symbols**declared.width:,} patterns: 'stream-dp plan' says how precise"
+    try:
+        study = declared.study(link)
+        query = telling_query(study)
+        if link == PRODUCT:  # of the first column alone, as with the other links
+            column = declared.columns[0]
+            value = shlex.quote(f"{column.name}={column.interest}")
+            query = f"patterns: at-least 1 of last {declared.width} {value}"
+        budget = fan(study, query, declared.people.size)
+    except UserError as error:
+        return f"not possible: {error.lines[0]}"
+    return f"a share is within {budget.budgets[1].points} percentage points"
+
+
+def _file_name(file: Path) -> str:
+    """A name of a study after a file, packed or not."""
+    return study_name(Path(file.stem).stem if file.suffix.lower() in PACKED else file.stem)

@@ -1,0 +1,376 @@
+"""The questions of a draft about a table's columns, and what `send` must be told about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+from stream_dp.population.tables import FileForm
+from stream_dp.population.tables.column_layout import EACH_ROW
+from stream_dp.population.tables.value_texts import Coding
+from stream_dp.study.attribute import MOST_SYMBOLS
+from stream_dp.study.field_types import ABSENT
+from stream_dp.study.period_texts import named_period
+from stream_dp.study.periods import Periods
+
+from .answers_form import NONE, ONE, Form, joined, listed, whole_number
+from .column_proposals import (
+    MOST_VALUES,
+    PAIR,
+    TableHeader,
+    attribute_names,
+    known_coding,
+    study_name,
+)
+from .declared_columns import MOST_LISTED, DeclaredColumn
+
+LAST = "last answer"  # the missing rule that repeats it
+_MOST_PERIODS, _MOST_PROPOSED, _MOST_RANGE = 600, 8, 10**7
+_EXAMPLE = "2026-01, 12"
+_STAND_IN: Sequence[int | str] = ("no", "yes")  # values of a column while none are declared
+_ONCE = (
+    "each row is a person of its own: the guarantee does not cover a person who has several rows,"
+    " or rows in several files"
+)
+_RANGE = re.compile(r"(-?[0-9]+) *(?:\.\.+|to) *(-?[0-9]+)")
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """What is known about a table before its cells are sent.
+
+    values: by column, the proposed values.
+    labels: by column, the labels of the file by code.
+    titles: by column, its label in the file.
+    sources: by column, the hash of the public table that its proposed values are from.
+    is_complete: whether every person has an answer in every period of the table. Its arguments
+        are the columns of ids, of the period or an empty text, and of answers.
+    """
+
+    file: Path
+    form: FileForm
+    header: TableHeader
+    values: Mapping[str, list[str]] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+    is_complete: Callable[[tuple[str, ...], str, tuple[str, ...]], bool] = lambda *_: False
+
+
+@dataclass
+class Sending:
+    """What `send` must be told: options, names of columns, and the codings of attributes."""
+
+    options: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    codings: dict[Coding, list[str]] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All options."""
+        pairs = ",".join(f"{column}={name}" for column, name in self.columns.items())
+        codings = (
+            w for coding, names in self.codings.items() for w in (f"--{coding}", ",".join(names))
+        )
+        return (*self.options, *(("--columns", pairs) if pairs else ()), *codings)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The roles of a table's columns.
+
+    ids: the columns of ids; empty if each row is a person of its own.
+    period: the column of periods; empty if all rows are of one, and in a wide table.
+    pattern: of the columns of a wide table; empty for any other.
+    attributes: by column, or pattern, the name of its attribute.
+    """
+
+    ids: tuple[str, ...]
+    period: str
+    pattern: str
+    attributes: dict[str, str]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is a row for each person, and no period."""
+        return not (self.period or self.pattern)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A published column. values: its answers, or a range of numbers. missing: LAST or a symbol."""
+
+    column: str
+    name: str
+    title: str
+    labels: Mapping[str, str]
+    values: Sequence[int | str]
+    missing: str
+    source: str | None
+    event: str = NONE
+    label: str = NONE
+
+    @property
+    def texts(self) -> list[str]:
+        """The values that an answer can name."""
+        return [] if self.is_number else [str(value) for value in self.values]
+
+    @property
+    def codes(self) -> str:
+        """The meaning of codes in the file."""
+        shown = [f"{code} = {label}" for code, label in self.labels.items()]
+        return ", ".join(shown[:6]) + f" and {len(shown) - 6} more" * (len(shown) > 6)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the values are too many to be counted one by one."""
+        return isinstance(self.values, range) and len(self.values) > MOST_LISTED
+
+    @property
+    def base(self) -> str:
+        """Whose shares figures show."""
+        return "who answered, or all" if self.missing == ABSENT else "all"
+
+    @property
+    def interest(self) -> int | str:
+        """The value that figures show: the counted one, of texts the first, of numbers the last."""
+        if self.event != NONE:
+            return self.values[self.texts.index(self.event)]
+        return self.values[-1 if isinstance(self.values[-1], int) else 0]
+
+    def declaration(self) -> Json:
+        """The attribute in a study file."""
+        first = self.values[0]
+        missing: object = {"carry": True, "first": first}
+        if self.missing != LAST:
+            listed = self.missing in self.texts
+            missing = self.values[self.texts.index(self.missing)] if listed else ABSENT
+        if self.is_number:
+            return DeclaredColumn.of(self.name, self.values).declaration(missing)
+        declared: Json = {"values": list(self.values)}
+        if self.source:
+            declared["values_from"] = self.source
+        if self.interest != self.values[-1]:
+            declared["interest"] = self.interest
+        if self.label != NONE:
+            declared["label"] = self.label
+        return {**declared, "missing": missing}
+
+
+def asked_layout(
+    form: Form, table: SourceTable, sending: Sending
+) -> tuple[Layout, dict[str, Sequence[str]]]:
+    """Asks for the roles of columns. Returns warnings by field, too."""
+    notes: dict[str, Sequence[str]] = {}
+    header = table.header
+    unknown: tuple[str, ...] = (EACH_ROW,)
+    ids = form.ask(
+        "person",
+        f"Column that identifies a person; HOUSEHOLD{PAIR}NUMBER for two,"
+        f" {EACH_ROW} if each row is one of its own",
+        lambda answer: _identifying(answer, header.names),
+        unknown,
+        proposal=header.person,
+    )
+    if len(ids) == 2:
+        sending.options += ["--group", ids[0], "--member", ids[1]]
+    elif ids != ("person",):
+        sending.options += ["--person", *ids]
+    if ids == (EACH_ROW,):
+        notes["person"] = [_ONCE]
+    names = [name for name in header.names if name not in ids]
+    found = header.period or (NONE if header.wide else "")
+    period = form.choose(
+        "period",
+        f"Column of the period; {NONE} if each period has a column, {ONE} if all rows are of one",
+        [*names, NONE, ONE],
+        found or ONE,
+        confirmed=not found,
+    )
+    if period == NONE:
+        pattern = form.ask(
+            "pattern",
+            "Pattern of the periods' columns, {} for what differs",
+            lambda answer: _pattern(answer, header),
+            header.wide or "{}",
+            proposal=header.wide,
+        )
+        proposal = study_name(pattern.replace("{}", "")) or "value"
+        question = "Name of what these columns hold"
+        attribute = form.ask("attribute", question, study_name, proposal, proposal=proposal)
+        sending.options += ["--attribute", attribute]
+        return Layout(ids, "", pattern, {pattern: attribute}), notes
+    if period not in ("period", ONE):
+        sending.options += ["--period", period]
+    rest = [name for name in names if name and name != period]
+    published = form.ask(
+        "columns",
+        "Columns to publish, with commas between them",
+        lambda answer: _among(listed(answer), rest),
+        rest[:_MOST_PROPOSED],
+        proposal=joined(rest) if len(rest) <= _MOST_PROPOSED else "",
+    )
+    attributes = attribute_names(published)
+    sending.columns |= {column: name for column, name in attributes.items() if column != name}
+    return Layout(ids, "" if period == ONE else period, "", attributes), notes
+
+
+def _identifying(answer: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The column of ids, or the columns of groups' keys and members' numbers."""
+    pair = tuple(part.strip() for part in answer.split(PAIR))
+    if answer not in names and len(pair) == 2 and {*pair} <= {*names}:
+        return pair
+    if answer not in names and answer != EACH_ROW:
+        raise UserError(
+            f"write one of {', '.join(names)}, two with {PAIR} between them, or {EACH_ROW} if no"
+            " column identifies persons"
+        )
+    return (answer,)
+
+
+def _pattern(answer: str, header: TableHeader) -> str:
+    if answer.count("{}") != 1 or not header.matching(answer):
+        raise UserError("write a pattern with one {} that fits columns of the table, such as m{}")
+    return answer
+
+
+def _among(names: list[str], columns: list[str]) -> list[str]:
+    for name in names:
+        if name not in columns:
+            raise UserError(f"there is no column '{name}'; there are {', '.join(columns)}")
+    return names
+
+
+def asked_periods(form: Form, table: SourceTable, layout: Layout, sending: Sending) -> Periods:
+    """Asks for the first period and their number."""
+    columns: dict[str, str] = {}
+    options: list[str] = []
+
+    def read(answer: str) -> Periods:
+        periods, texts = horizon(answer)
+        if layout.pattern:
+            columns.update(table.header.period_columns(layout.pattern, periods))
+        if texts:
+            options[:] = ["--map", _meanings(texts, periods)]
+        return periods
+
+    proposal = "1, 1" if layout.is_flat else ""
+    if layout.pattern:
+        proposal = table.header.horizon(layout.pattern)
+    periods = form.ask(
+        "periods",
+        f"First period and how many, such as {_EXAMPLE}; of waves their texts, such as 0,6,12",
+        read,
+        Periods(every="step", first="1", count=12),
+        proposal=proposal,
+    )
+    sending.columns |= columns
+    sending.options += options
+    if layout.is_flat:
+        sending.options += ["--period", periods.labels[0]]
+    return periods
+
+
+def horizon(answer: str) -> tuple[Periods, list[str]]:
+    """The periods of an answer, and the texts of steps if these are listed. Raises UserError."""
+    fault = UserError(f"write the first period and how many, such as {_EXAMPLE}")
+    if ends := re.fullmatch(r"(.+?) *(?:\.\.+| to ) *(.+)", answer):
+        first, last = named_period(ends[1]), named_period(ends[2])
+        if first is None or last is None or first[0] != last[0]:
+            raise fault
+        labels = Periods(every=first[0], first=first[1], count=_MOST_PERIODS).labels
+        if last[1] not in labels:
+            raise UserError(f"the last period is before the first, or over {_MOST_PERIODS} later")
+        return Periods(every=first[0], first=first[1], count=labels.index(last[1]) + 1), []
+    parts = [p.strip() for p in answer.split(",")] if "," in answer else answer.rsplit(" ", 1)
+    if len(parts) > 2:
+        return Periods(every="step", first="1", count=len(listed(answer))), parts
+    named = named_period(parts[0])
+    if named is None or len(parts) < 2:
+        raise fault
+    count = whole_number(parts[1], 1, _MOST_PERIODS)
+    return Periods(every=named[0], first=named[1], count=count), []
+
+
+def _meanings(texts: Sequence[str], periods: Periods) -> str:
+    """The `--map` of `send` for the texts of all periods, in order. Raises UserError."""
+    if fault := next((text for text in texts if set(text) & set('=:{}"')), ""):
+        raise UserError(f"'{fault}' cannot be a text of a period; write, for example, 0,6,12")
+    pairs = zip(texts, periods.labels, strict=True)
+    return "period:" + ",".join(f"{text}={label}" for text, label in pairs)
+
+
+def is_complete(form: Form, table: SourceTable, layout: Layout, unit: str) -> bool:
+    """Asks for the public statement that every person answers in every period."""
+    ids = tuple(name for name in layout.ids if name != EACH_ROW)
+    columns = tuple(layout.attributes)
+    if layout.pattern:
+        columns = tuple(table.header.matching(layout.pattern))
+    looks = table.is_complete(ids, layout.period, columns)
+    question = (
+        f"Shall the study say that every {unit} answers in every period? Then nothing is paid for"
+        " absence, and an answer that is absent later repeats the last one"
+    )
+    choices = ("yes", "no")
+    chosen = form.choose("complete", question, choices, choices[not looks], confirmed=looks)
+    return chosen == "yes"
+
+
+def asked_columns(
+    form: Form, table: SourceTable, layout: Layout, sending: Sending, *, complete: bool
+) -> list[Column]:
+    """Asks about each published column."""
+    columns = []
+    for name_of_column, name in layout.attributes.items():
+        proposed = table.header.of_column(table.values, name_of_column) or []
+        named = table.header.of_column(table.labels, name_of_column) or {}
+        values = form.ask(
+            f"{name_of_column}: values",
+            f"Values of '{name_of_column}', such as yes,no or 0 to 10",
+            _values,
+            _STAND_IN,
+            proposal=joined(proposed) if len(proposed) <= MOST_VALUES else "",
+        )
+        texts = [] if len(values) > MOST_SYMBOLS else [str(value) for value in values]
+        if coding := known_coding(named, proposed, texts):
+            sending.codings.setdefault(coding, []).append(name)
+        choices = [*texts, ABSENT, LAST]
+        question = f"An empty answer to '{name_of_column}' means"
+        proposal = LAST if complete else ABSENT
+        missing = form.choose(f"{name_of_column}: empty", question, choices, proposal)
+        source = table.sources.get(name_of_column)
+        columns.append(
+            Column(
+                name_of_column,
+                name,
+                table.header.of_column(table.titles, name_of_column) or "",
+                named,
+                values,
+                missing,
+                source if {*texts} <= {*proposed} else None,
+            )
+        )
+    return columns
+
+
+def _values(answer: str) -> Sequence[int | str]:
+    """The values in an answer: listed ones, and ranges of numbers. Raises UserError."""
+    values: list[int | str] = []
+    for part in listed(answer):
+        if ends := _RANGE.fullmatch(part):
+            low, high = int(ends[1]), int(ends[2])
+            if not 0 < high - low < _MOST_RANGE:
+                raise UserError(f"a range goes up, by less than {_MOST_RANGE:,}")
+            if part == answer.strip():
+                return range(low, high + 1)
+            values += range(low, min(high + 1, low + 1000))
+        else:
+            values.append(int(part) if re.fullmatch("0|-?[1-9][0-9]{0,17}", part) else part)
+    if len({*map(str, values)}) < max(2, len(values)):
+        raise UserError("write at least two values, each once, such as yes,no or 0 to 10")
+    return values if all(type(v) is int for v in values) else [*map(str, values)]
