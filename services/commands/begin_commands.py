@@ -13,7 +13,7 @@ _SCHEMAS = ("json", "avro", "asyncapi", "estimates-avro")
 
 
 def _init(parser: argparse.ArgumentParser) -> None:
-    help_text = "a table of reports: only the header is read"
+    help_text = "a table of reports: its header is read, and which cells are empty"
     parser.add_argument("file", type=Path, metavar="FILE", help=help_text)
     help_text = "the study file to write; by default NAME.toml in the current folder"
     parser.add_argument("--out", type=Path, metavar="STUDY.toml", help=help_text)
@@ -21,7 +21,7 @@ def _init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codebook", type=Path, metavar="BOOK", help=help_text)
     help_text = "FILE is public or of people whom this study does not protect: propose its values"
     parser.add_argument("--public", action="store_true", help=help_text)
-    help_text = "ask on a page of this machine's browser instead of the terminal"
+    help_text = "one form on a page of this machine's browser instead of the terminal"
     parser.add_argument("--page", action="store_true", help=help_text)
     file_form_options(parser)
 
