@@ -181,6 +181,8 @@ def fit(
     domain_from: ArrowStream | None = None,
     bins: Mapping[str, Sequence[int]] | None = None,
     special: Mapping[str, Sequence[int]] | None = None,
+    rules: Sequence[str] = (),
+    derived: Mapping[str, Mapping[str, Any]] | None = None,
     kind: str | None = None,
     unit: str = "person",
     simulation_seed: int | None = None,
@@ -206,6 +208,12 @@ def fit(
         for 0.
     special: by column, the codes that are answers and no numbers, such as `{"hours": [-9, -8]}`:
         each is a value of its own, beside the range. An empty list says that there are none.
+    rules: structural rules that every synthetic row keeps, such as `["start <= end", "age < 16 ->
+        married = no"]`. They are public, known without the table; rows that break one are learnt
+        as they are.
+    derived: columns of `values` that are a public function of another column, such as
+        `{"sector": {"of": "trade", "values": {"baker": "food", "smith": "metal"}}}`. Every
+        synthetic row keeps the function.
     kind: `table` by default; `mixture`, `rap` or `match`.
     unit: who is protected, for the words of the guarantee.
     simulation_seed: for simulations only: repeatable noise, which protects nobody. By default
@@ -237,7 +245,10 @@ def fit(
     noise = noise_source(simulation_seed)
     if relation != "add_remove" and not rows.num_rows:
         raise UserError("table: has no rows, and their number is public under this relation")
-    release = {"name": "table", "kind": str(chosen), "every": 1}
+    release = {"name": "table", "kind": str(chosen), "every": 1, **_checked_rules(rules, derived)}
+    for name in derived or ():
+        if name not in [column.name for column in columns]:
+            raise UserError(f"derived: '{name}' is none of the columns of values; name its values")
     study = one_study(
         {column.name: column.declaration() for column in columns},
         [{**release, "attributes": [column.name for column in columns]}],
@@ -255,6 +266,24 @@ def fit(
     model = synthesizer(people, _release(study), FitContext(noise))
     left_out = [name for name in rows.column_names if name not in study.attributes]
     return FittedTable(study, columns, model, table, tuple(left_out), noise.simulated)
+
+
+def _checked_rules(
+    rules: Sequence[str], derived: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, object]:
+    """The keys of a release for structural rules. Raises UserError."""
+    if isinstance(rules, str) or not all(isinstance(rule, str) for rule in rules):
+        raise UserError("rules: must be a list of texts such as 'start <= end'")
+    functions = {}
+    for name, function in (derived or {}).items():
+        if not isinstance(function, Mapping) or {*function} != {"of", "values"}:
+            raise UserError(
+                f"derived: '{name}' must be a dict of 'of', a column, and 'values', a dict with its"
+                " value for each of that column's"
+            )
+        values = {str(value): symbol for value, symbol in function["values"].items()}
+        functions[name] = {"of": function["of"], "values": values}
+    return {"rules": [*rules], **({"derived": functions} if functions else {})}
 
 
 def _people(

@@ -124,7 +124,7 @@ def table_certificate(
     if not has_declared_roles(study, tables):
         raise UserError("a result has groups whose roles are not as the study declares")
     if not keeps_rules(study, release, tables):
-        raise UserError("a result has groups that break a rule of the study")
+        raise UserError("a result has rows or groups that break a rule of the study")
     return batch_certificate(
         study,
         release,

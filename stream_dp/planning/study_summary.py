@@ -114,6 +114,7 @@ class PlannedDataSet:
             yield f"  {self.fit.measured.sentence}"
         yield from (f"  {phase.text}" for phase in self.phases)
         yield from (f"  every group keeps: {rule.text}" for rule in release.structural_rules)
+        yield from (f"  every row keeps: {rule.text}" for rule in release.column_rules)
         tables = ", ".join(release.family.tables)
         yield f"  looks at: {release.family.looks_at}; publishes: {tables}"
         yield f"  its cost is proved under: {', '.join(kind.relations)}"

@@ -252,7 +252,7 @@ def _check_data_set(study: Study, declared: TableRelease, data_set: DataSet) -> 
     if not has_declared_roles(study, tables):
         raise Inconsistent("a group has not the roles that the study declares")
     if not keeps_rules(study, declared, tables):
-        raise Inconsistent("a group breaks a rule that the study declares")
+        raise Inconsistent("a row or a group breaks a rule that the study declares")
 
 
 def _sizes_statement(study: Study, declared: SizesRelease) -> Statement:

@@ -38,17 +38,21 @@ from stream_dp.study.structural_rules import RULE_ROLES, Rule, Variable
 
 from .arrow_parts import NamedParts, read_measurements, read_table, sliced, sliced_answers
 from .certificate import Certificate, Details, Published, WholeNumber, base_certificate
+from .row_rules import rows_keep_rules
 
 Ends = dict[int, int]  # by group, the largest or the smallest number of its members with a role
 
 
-def keeps_rules(study: Study, release: DataSetRelease, tables: Tables) -> bool:
-    """Whether every group of a data set keeps every rule of its release.
+def keeps_rules(study: Study, release: TableRelease, tables: Tables) -> bool:
+    """Whether every group and every row of a data set keeps every rule of its release.
 
     This is a check for readers, and so shares no code with the synthesizers.
     """
     rules = release.structural_rules
-    return all(_kept(study, rule, tables["people"]) for rule in rules)
+    if not all(_kept(study, rule, tables["people"]) for rule in rules):
+        return False
+    symbols = column_values(study, release)["people"] if release.column_rules else {}
+    return rows_keep_rules(release.column_rules, symbols, tables["people"])
 
 
 def _kept(study: Study, rule: Rule, people: pa.Table) -> bool:
@@ -172,7 +176,7 @@ def _reported(study: Study, release: TableRelease) -> dict[str, tuple[int | str,
 
 
 def _people_columns(study: Study, release: PeopleRelease) -> ColumnValues:
-    derived = {name: d.symbols for name, d in (release.derived or {}).items()}
+    derived = {name: d.symbols for name, d in release.computed.items()}
     return {"people": {**_reported(study, release), **derived}}
 
 
@@ -222,7 +226,7 @@ def with_derived(
 ) -> NDArray[np.integer]:
     """Codes of people, (N, attributes), with the derived columns."""
     columns = [people]
-    for derived in (release.derived or {}).values():
+    for derived in release.computed.values():
         codes = np.array(derived.codes(tuple(study.attributes[derived.of].symbols)))
         columns.append(codes[people[:, [release.names.index(derived.of)]]])
     return np.concatenate(columns, axis=1)

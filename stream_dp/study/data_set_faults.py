@@ -14,6 +14,7 @@ from math import prod
 from stream_dp.errors import UserError
 
 from .attribute import Attribute
+from .column_rules import column_rule_faults
 from .event_releases import EventsRelease, slot_attribute
 from .families import Kind
 from .field_types import ABSENT
@@ -30,7 +31,7 @@ from .place_releases import (
 )
 from .structural_rules import rule_faults
 from .study import Sections, Study
-from .table_releases import DataSetRelease, PeopleRelease, size_faults
+from .table_releases import DataSetRelease, Derived, PeopleRelease, size_faults
 from .thresholds import linear_faults
 
 MOST_COMPOSITE = 1 << 15  # values of a composite
@@ -161,6 +162,7 @@ def people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     if "first" in settings:
         yield from _fusion_faults(batch, sections.periods)
     yield from _derived_faults(batch, sections)
+    yield from _column_rule_faults(batch, sections)
     yield from _column_faults(batch, sections)
 
 
@@ -222,7 +224,7 @@ def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     for name, derived in (batch.derived or {}).items():
         key = f".derived.{name}"
         if name in batch.names:
-            yield f"{key}: '{name}' is one of the release's attributes; leave it out there"
+            yield from _fitted_function_faults(key, name, derived, sections)
         if derived.of not in batch.questions:
             yield f"{key}.of: '{derived.of}' is none of the release's attributes"
             continue
@@ -239,6 +241,31 @@ def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
         for text in derived.values:
             if text not in symbols:
                 yield f"{key}.values: '{text}' is no value of {derived.of}"
+
+
+def _fitted_function_faults(
+    key: str, name: str, derived: Derived, sections: Sections
+) -> Iterator[str]:
+    """Faults of a derived column that is one of the release's attributes."""
+    attribute = sections.attributes.get(name)
+    if attribute is None or attribute.problems(""):
+        return
+    if attribute.number is not None:
+        yield f"{key}: '{name}' is a number; a column is derived of listed values"
+        return
+    symbols = {str(symbol) for symbol in attribute.symbols}
+    for value in derived.symbols:
+        if str(value) not in symbols:
+            yield f"{key}.values: '{value}' is no value of {name}"
+
+
+def _column_rule_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
+    """Faults of structural rules, if all attributes of the release are sound."""
+    declared = {a.column: sections.attributes.get(a.attribute) for a in batch.answers}
+    sound = {n: a for n, a in declared.items() if a is not None and not a.problems("")}
+    if batch.rules is not None and len(sound) == len(declared):
+        faults = column_rule_faults(batch.listed_rules, sound)
+        yield from (f".rules{fault}" for fault in faults)
 
 
 def grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:

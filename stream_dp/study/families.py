@@ -196,7 +196,7 @@ class DataSetKind(DeclaredKind):
     jax: bool = True
 
 
-_OF_PEOPLE = ("fuse", "first", "derived")
+_OF_PEOPLE = ("fuse", "first", "derived", "rules")
 _PEOPLE = DataSetKind(
     family=Family.PEOPLE,
     about="A table of people with listed values; pairs of columns are measured.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import Field
 
 from stream_dp.errors import UserError
 
@@ -21,6 +21,7 @@ from .hierarchy_releases import ROWS as ROWS
 from .hierarchy_releases import SIZE_COLUMN as SIZE_COLUMN
 from .hierarchy_releases import HierarchyRelease
 from .structural_rules import Rule
+from .table_releases import NoneIfEmpty, RuleText, rule_text
 
 if TYPE_CHECKING:
     HouseholdsKind = Kind
@@ -28,24 +29,6 @@ else:
     HouseholdsKind = Literal[kinds_of(Family.HOUSEHOLDS)]
 BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
 _OPTIONAL = {"rows", "relations", "rules"}  # stated in a certificate where they apply
-
-
-def _rule_text(text: str) -> str:
-    """The text of a structural rule."""
-    try:
-        Rule.read(text)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
-def _rules(texts: object) -> object:
-    """None for no rules: an empty list and a missing key are the same declaration."""
-    return texts or None
-
-
-_RuleText = Annotated[str, Field(strict=True, max_length=200), AfterValidator(_rule_text)]
-_Rules = Annotated[tuple[_RuleText, ...] | None, BeforeValidator(_rules)]
 
 
 class GroupAttribute(Declaration):
@@ -113,7 +96,9 @@ class BatchRelease(HierarchyRelease):
     """The synthesizer."""
     relations: Probability | None = None
     """The part of `rho` that measures relatives of `[groups.roles]`. By default 1/2."""
-    rules: _Rules = None
+    rules: Annotated[tuple[Annotated[RuleText, rule_text(Rule.read)], ...] | None, NoneIfEmpty] = (
+        None
+    )
     """Rules such as `["child.age + 12 <= head.age", "spouse.age >= 16"]`. Every synthetic group
     satisfies every rule. Needs `[groups.roles]`."""
 

@@ -5,10 +5,10 @@ A rule compares whole numbers of two roles, or of a role with a constant:
     child.age + 12 <= head.age
     spouse.age >= 16
 
-The roles are the keys of `[groups.roles]`: head, spouse, child, and other for everybody else. A
-rule holds for every member with its role, or for every pair of members with its two roles. A member
-without a number, who is 'absent' in the column, keeps every rule. Rules are public: they come from
-the world, never from the data.
+`<` and `>` are orders, too. The roles are the keys of `[groups.roles]`: head, spouse, child, and
+other for everybody else. A rule holds for every member with its role, or for every pair of members
+with its two roles. A member without a number, who is 'absent' in the column, keeps every rule.
+Rules are public: they come from the world, never from the data.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from .field_types import ABSENT, NAME_PATTERN, Symbol
 
 HEAD, SPOUSE, CHILD, OTHER = RULE_ROLES = ("head", "spouse", "child", "other")
 MOST_RULES = 64
-_SIDE = rf"(?:({'|'.join(RULE_ROLES)})\.({NAME_PATTERN})(?: ([+-]) (\d{{1,9}}))?|(-?\d{{1,9}}))"
-_RULE = re.compile(f"{_SIDE} (<=|>=) {_SIDE}")
+_NUMBER = r"(-?\d{1,9})"
+_COLUMN = rf"({NAME_PATTERN})(?: ([+-]) (\d{{1,9}}))?"
+_OF_ROLES = rf"(?:{_NUMBER}|({'|'.join(RULE_ROLES)})\.{_COLUMN})"
+_OF_COLUMNS = rf"(?:{_NUMBER}|(){_COLUMN})"
 Numbers = tuple[int | None, ...]  # by code of a column: its number, None for 'absent'
 Solution = dict["Variable", int]
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A column of the members of a role."""
+    """A column of the members of a role; of a table of people, whose rules have no roles, ''."""
 
     role: str
     column: str
@@ -53,20 +55,33 @@ class Rule:
 
     @staticmethod
     def read(text: str) -> Rule:
-        """Reads a rule. Raises UserError for a text other than a rule."""
-        found = _RULE.fullmatch(text)
-        if found is None:
+        """Reads a rule about roles. Raises UserError for a text other than a rule."""
+        rule = Rule._read(text, _OF_ROLES)
+        if rule is None:
             raise UserError(
                 "is no rule; write such as 'child.age + 12 <= head.age' or 'spouse.age >= 16'"
             )
-        *first, order, role, column, sign, shift, number = found.groups()
-        sides = [_side(*first), _side(role, column, sign, shift, number)]
-        (low, below), (high, above) = sides if order == "<=" else reversed(sides)
-        if low is None and high is None:
+        if rule.low is None and rule.high is None:
             raise UserError("compares two constants; name a role, such as head.age")
-        if low is not None and high is not None and low.role == high.role:
-            raise UserError(f"compares '{low.role}' with itself; name two roles")
-        return Rule(text, low, high, below - above)
+        if rule.low is not None and rule.high is not None and rule.low.role == rule.high.role:
+            raise UserError(f"compares '{rule.low.role}' with itself; name two roles")
+        return rule
+
+    @staticmethod
+    def of_columns(text: str) -> Rule | None:
+        """Reads a rule about the columns of a table of people; None for another text."""
+        return Rule._read(text, _OF_COLUMNS)
+
+    @staticmethod
+    def _read(text: str, side: str) -> Rule | None:
+        found = re.fullmatch(f"{side} (<=|>=|<|>) {side}", text)
+        if found is None:
+            return None
+        groups = found.groups()
+        sides = [_side(*groups[:5]), _side(*groups[6:])]
+        order = groups[5]
+        (low, below), (high, above) = sides if order[0] == "<" else reversed(sides)
+        return Rule(text, low, high, below - above + (len(order) == 1))
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -78,10 +93,10 @@ class Rule:
 
 
 def _side(
-    role: str | None, column: str, sign: str | None, shift: str, number: str
+    number: str | None, role: str, column: str, sign: str | None, shift: str
 ) -> tuple[Variable | None, int]:
     """The variable of a side of a rule, and the constant added to it."""
-    if role is None:
+    if number is not None:
         return None, int(number)
     return Variable(role, column), 0 if sign is None else int(f"{sign}{shift}")
 

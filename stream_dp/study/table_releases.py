@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+)
 
+from stream_dp.errors import UserError
+
+from .column_rules import ColumnRule, Function, Implication, Order, read_column_rule
 from .families import DataSetKind, DeclaredRelease, Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Rho, Symbol, UnlessOff
 from .periods import Periods, period_text
@@ -128,6 +138,11 @@ class DataSetRelease(DeclaredRelease):
         """What the world rules out about the members of a group."""
         return ()
 
+    @property
+    def column_rules(self) -> tuple[ColumnRule, ...]:
+        """What the world rules out about the columns of a row."""
+        return ()
+
     def due(self, periods: Periods) -> list[int]:
         """The numbers of the periods at whose close a data set begins."""
         if self.at is not None:
@@ -193,6 +208,24 @@ class Derived(Declaration):
         return tuple(self.symbols.index(self.values[str(symbol)]) for symbol in symbols)
 
 
+def rule_text(read: Callable[[str], object]) -> AfterValidator:
+    """Checks that a text is a structural rule. read: the parser, which raises UserError."""
+
+    def check(text: str) -> str:
+        try:
+            read(text)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return text
+
+    return AfterValidator(check)
+
+
+# None for no rules: an empty list and a missing key are the same declaration.
+NoneIfEmpty = BeforeValidator(lambda texts: texts or None)
+RuleText = Annotated[str, Field(strict=True, max_length=1000)]
+
+
 class PeopleRelease(TableRelease):
     """A synthetic table of people, drawn anew when declared periods close."""
 
@@ -227,11 +260,33 @@ class PeopleRelease(TableRelease):
     equal costs. By default a fifth; with five tables or fewer all tables have equal costs."""
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
     """`[releases.derived.NAME]`: columns that are a public function of another column, such as a
-    region's density. Derived columns are not fitted, but computed in the table."""
+    region's density. Derived columns are not fitted, but computed in the table. A derived column
+    that is one of the `attributes` is fitted as well: every synthetic row keeps the function."""
+    rules: Annotated[
+        tuple[Annotated[RuleText, rule_text(read_column_rule)], ...] | None, NoneIfEmpty
+    ] = None
+    """Public rules such as `["start <= end", "age < 16 -> married = no"]`. Every synthetic row
+    satisfies every rule. Real people may break a rule: they are measured as they are."""
+
+    @cached_property
+    def listed_rules(self) -> tuple[Order | Implication, ...]:
+        """The rules of the key `rules`, read."""
+        return tuple(map(read_column_rule, self.rules or ()))
+
+    @property
+    def column_rules(self) -> tuple[ColumnRule, ...]:
+        derived = (self.derived or {}).items()
+        functions = [Function(name, d.of, d.values) for name, d in derived if name in self.names]
+        return (*self.listed_rules, *functions)
+
+    @property
+    def computed(self) -> dict[str, Derived]:
+        """The derived columns that are not fitted."""
+        return {n: d for n, d in (self.derived or {}).items() if n not in self.names}
 
     @property
     def derived_from(self) -> dict[str, str]:
-        return {name: column.of for name, column in (self.derived or {}).items()}
+        return {name: column.of for name, column in self.computed.items()}
 
     @property
     def fused(self) -> bool:

@@ -28,6 +28,7 @@ AGES = {"age": (0, 10, 20, 30, "absent"), "work": ("yes", "no")}
         ("spouse.age - 5 <= other.rank + 3", ("spouse", "age"), ("other", "rank"), -8),
         ("spouse.age >= 16", None, ("spouse", "age"), 16),
         ("16 <= spouse.age", None, ("spouse", "age"), 16),
+        ("15 < spouse.age", None, ("spouse", "age"), 16),
         ("child.age <= -7", ("child", "age"), None, 7),
     ],
 )
@@ -41,7 +42,7 @@ def test_a_rule_is_a_smallest_gap(text, low, high, gap):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "head.age", "head.age < 3", "head.age = 3", "age >= 16", "lodger.age >= 1"),
+        *("", "head.age", "head.age == 3", "head.age = 3", "age >= 16", "lodger.age >= 1"),
         *(
             "head.age>=16",
             "head.age >=  16",

@@ -26,6 +26,7 @@ MOST_VALUES = 1 << 15  # of a column: the targets of queries are 16 bits, -1 is 
 
 Codes = NDArray[np.integer]
 Int64Array = NDArray[np.int64]
+Columns = tuple[int, ...]  # numbers of columns
 
 
 @dataclass(frozen=True)

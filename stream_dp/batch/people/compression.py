@@ -1,9 +1,11 @@
 """The compressed domain: a column's values with low noisy counts become a single value.
 
 A value, or a declared group of values such as a coarser bin, stays apart where its noisy count is
-at least `threshold` standard deviations of its own noise; all others of the column become one. All
-of it follows from noisy answers and declarations, so it is public and costs nothing; a person's row
-becomes another row by itself, so that neighbours stay neighbours.
+at least `threshold` standard deviations of its own noise; all others of the column become one.
+Where structural rules tell values of a column apart, those of each class become one: values of a
+class are possible with the same other values. All of it follows from noisy answers and
+declarations, so it is public and costs nothing; a person's row becomes another row by itself, so
+that neighbours stay neighbours.
 
 The noisy count of m values of a column with n: the residual's entries y have independent noise of
 variance s and an expectation that sums to 0, the number of people N noise of variance r (0 where it
@@ -80,6 +82,7 @@ class Encoding:
             replaced=self.source.replaced,
             size=self.source.size,
             most=_MOST,
+            zeros=self.source.zeros.composed(self.parts, self.source.sizes),
         )
 
     def _column(self, name: str, sources: tuple[int, ...]) -> Column:
@@ -94,15 +97,23 @@ class Encoding:
     def public_groups(self, column: int) -> NDArray[np.int64]:
         """(values,) the group of every value of a measured column, from 0, by coarser bins.
 
-        Values whose sources fall in the same declared coarser bins are one group. Without coarser
-        bins each value is a group of its own.
+        Values whose sources fall in the same declared coarser bins are one group, as far as they
+        are of the same class (`classes`). Without coarser bins each value is a group of its own.
         """
         groups = np.zeros(1, np.int64)
         # A group's number has a digit for each source: the number of the source's coarser bin.
         for c in self.parts[column]:
             coarse = self.coarse.get(c, np.arange(self.source.sizes[c]))
             groups = (groups[:, None] * (int(coarse.max()) + 1) + coarse).reshape(-1)
-        return groups
+        if not self.source.zeros.possible:
+            return groups
+        classes = self.classes(column)
+        _, groups = np.unique(groups * (int(classes.max()) + 1) + classes, return_inverse=True)
+        return np.asarray(groups, np.int64).reshape(-1)
+
+    def classes(self, column: int) -> NDArray[np.int64]:
+        """(values,) the class of every value of a measured column by structural rules."""
+        return self.domain.zeros.classes(column, self.domain.sizes[column])
 
     def coded(self, people: People) -> People:
         """People by their measured columns. Confidential where they are."""
@@ -122,7 +133,7 @@ class Encoding:
 
 
 MOST_APART = 1_000  # values of a column that stay apart
-REST = "?"  # the value that stands for all merged ones; no declared value holds it
+REST = "?"  # the value that stands for merged ones, then ?2 and so on; no declared value holds it
 SEVERAL = "|"  # between the values of a coarser bin
 
 
@@ -171,24 +182,30 @@ class MergedColumn:
     """The groups of a column's values in the compressed domain.
 
     groups: by group, the codes of its values.
-    rest: whether the last group is that of the merged values.
+    rests: the number of the last groups that are of merged values; without rules 1 at most.
     noisy: what the groups follow from.
     """
 
     groups: tuple[tuple[int, ...], ...]
-    rest: bool
+    rests: int
     noisy: NoisyColumn
 
     @staticmethod
     def of(
-        noisy: NoisyColumn, public: NDArray[np.int64], threshold: Fraction, exempt: bool
+        noisy: NoisyColumn,
+        public: NDArray[np.int64],
+        threshold: Fraction,
+        exempt: bool,
+        classes: NDArray[np.int64] | None = None,
     ) -> MergedColumn:
         """A declared group stays apart if its noisy T >= threshold * sqrt(variance of T).
 
         Of these the MOST_APART with the largest T stay, and the largest group always; all others
-        are merged.
+        of a class are merged.
 
-        public: (n,) the declared groups. exempt: every T counts as large enough.
+        public: (n,) the declared groups, each within a class.
+        exempt: every T counts as large enough.
+        classes: (n,) the class of each value by structural rules; by default one for all.
         """
         order = np.argsort(public, kind="stable")
         starts = np.flatnonzero(np.diff(public[order], prepend=-1))
@@ -201,13 +218,14 @@ class MergedColumn:
         ]
         by_count = sorted(range(len(declared)), key=lambda i: (-scaled[i], i))
         separate = {by_count[0], *[i for i in by_count if is_high[i]][:MOST_APART]}
-        low = [i for i in range(len(declared)) if i not in separate]
-        if len(low) == 1:  # merged with no other group
-            separate, low = {*separate, *low}, []
-        groups = [declared[i] for i in sorted(separate)]
-        if low:
-            groups.append(tuple(sorted(v for i in low for v in declared[i])))
-        return MergedColumn(tuple(groups), bool(low), noisy)
+        low = dict[int, list[int]]()
+        for i in sorted({*range(len(declared))} - separate):
+            low.setdefault(0 if classes is None else int(classes[declared[i][0]]), []).append(i)
+        alone = {i for rest in low.values() if len(rest) == 1 for i in rest}
+        groups = [declared[i] for i in sorted(separate | alone)]
+        rests = [rest for _, rest in sorted(low.items()) if len(rest) > 1]
+        groups += [tuple(sorted(v for i in rest for v in declared[i])) for rest in rests]
+        return MergedColumn(tuple(groups), len(rests), noisy)
 
     @cached_property
     def group_of(self) -> NDArray[np.int64]:
@@ -225,7 +243,7 @@ class MergedColumn:
     @property
     def merged(self) -> int:
         """How many values were merged for their low counts."""
-        return len(self.groups[-1]) if self.rest else 0
+        return sum(map(len, self.groups[len(self.groups) - self.rests :]))
 
     def column(self, source: Column) -> Column:
         """The column of groups: a value alone, the values of a coarser bin, or the rest."""
@@ -234,8 +252,8 @@ class MergedColumn:
             single = source.values[values[0]]
             several = SEVERAL.join(str(source.values[v]) for v in values)
             names.append(single if len(values) == 1 else several)
-        if self.rest:
-            names[-1] = REST
+        for number in range(self.rests):
+            names[len(names) - self.rests + number] = f"{REST}{number + 1 if number else ''}"
         return Column(source.name, tuple(names))
 
     def known(self, column: int) -> Known:
@@ -288,6 +306,7 @@ class Compression:
             replaced=self.source.replaced,
             size=self.source.size,
             most=self.source.most,
+            zeros=self.source.zeros.merged([column.group_of for column in self.columns]),
         )
 
     def merged(self, people: People) -> People:

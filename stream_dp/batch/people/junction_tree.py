@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .residual_counts import Columns
+from ..data.domain import Columns
 
 MOST_CELLS = 60_000  # of the cliques of a tree whose pairs are picked
 

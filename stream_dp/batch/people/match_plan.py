@@ -128,8 +128,10 @@ class MatchPlan:
                 continue
             noisy = NoisyColumn(values, variance, people, people_variance)
             public = self.encoding.public_groups(candidate - 1)
+            classes = self.encoding.classes(candidate - 1)
             is_exempt = self.encoding.names[candidate - 1] in exempt
-            columns.append(MergedColumn.of(noisy, public, self.release.threshold, is_exempt))
+            threshold = self.release.threshold
+            columns.append(MergedColumn.of(noisy, public, threshold, is_exempt, classes))
         return Compression(self.encoding.domain, tuple(columns))
 
     def second(
@@ -148,8 +150,9 @@ class MatchPlan:
             residuals, phase = self.by_default(domain, people)
         else:
             residuals, phase = self.measured(domain, self.interactions(domain), people)
-            if JunctionTree.of(domain.sizes, residuals.sets).cells <= MOST_TREE_CELLS:
-                tree = TreeModel(residuals, residuals.sets, known, solver=OF_MARGINALS)
+            base = (*residuals.sets, *domain.zeros.sets)
+            if JunctionTree.of(domain.sizes, base).cells <= MOST_TREE_CELLS:
+                tree = TreeModel(residuals, base, known, solver=OF_MARGINALS)
         steps = Steps(self.release.data_set.mechanism, (phase,), tree=tree)
         return PeoplePlan(residuals, known, lambda people: steps, people)
 

@@ -59,6 +59,7 @@ from .people_draw import drawn_cells, drawn_people
 from .people_table import People
 from .projections import Projection, widened
 from .residual_counts import Columns, Residuals, centred
+from .structural_zeros import IMPOSSIBLE
 from .target_shares import Past, Table, Targets, fused, reduced_chi_squared
 
 Floats = NDArray[np.float64]
@@ -266,11 +267,14 @@ def column_blocks(targets: Targets) -> tuple[Columns, ...]:
     """The blocks, with columns in increasing order; every column is in a block.
 
     Blocks are merged greedily by the noisy total variation of their most dependent pair, as far as
-    it is above DEPENDENT and the merged block has no more cells than is set.
+    it is above DEPENDENT and the merged block has no more cells than is set. Columns that
+    structural rules tie together are in one block from the beginning.
     """
     largest = MOST_CELLS_OF_PAIRS if targets.of_pairs else MOST_CELLS
     sizes = targets.sizes
     block = {c: frozenset({c}) for c in range(len(sizes))}
+    for tied in targets.residuals.domain.zeros.tied():
+        block |= dict.fromkeys(tied, frozenset(tied))
     variation = {
         pair: float(np.abs(estimate.values).sum() / 2)
         for pair, estimate in targets.dependence.items()
@@ -315,6 +319,10 @@ class BlockMixture:
         """Returns the mixture fitted to these shares, and its misfit of pairs."""
         layout = mixture_layout(targets, self.known)
         start = starting_params(layout, targets.one_ways, self.seed)
+        for columns, possible in self.residuals.domain.zeros.possible.items():
+            # A softmax has no gradient where it is 0: what is impossible stays so.
+            name = name_of(columns) if len(columns) == 2 else f"tilt {columns[0]}"
+            start[name] = start[name] + np.where(possible, 0, IMPOSSIBLE).astype(np.float32)
         goal = mixture_goal(layout, targets)
         end = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
         params = {name: np.asarray(values) for name, values in end.items()}
@@ -330,7 +338,8 @@ class BlockMixture:
         codes = np.empty((self.people, len(layout.sizes)), np.min_scalar_type(max(layout.sizes)))
         for block, rows in zip(layout.blocks, row_blocks(layout, self.params), strict=True):
             flat = np.asarray(rows, np.float64).reshape(layout.rows, -1)
-            cells = np.concatenate(drawn_cells(rng, flat, people))
+            possible = flat > 0 if self.residuals.domain.zeros.possible else None
+            cells = np.concatenate(drawn_cells(rng, flat, people, possible))
             values = np.unravel_index(cells, [layout.sizes[c] for c in block])
             for c, column in zip(block, values, strict=True):
                 codes[:, c] = column

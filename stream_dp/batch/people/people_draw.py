@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from stream_dp.study.scale import Numbers
 
 from ..data.domain import Codes, Int64Array
+from .ordered_numbers import ordered_numbers
 from .people_table import People, PeopleDomain
 from .residual_counts import Columns
 
 
 def drawn_cells(
-    rng: np.random.Generator, rows: NDArray[np.float64], people: Int64Array
+    rng: np.random.Generator,
+    rows: NDArray[np.float64],
+    people: Int64Array,
+    possible: NDArray[np.bool_] | None = None,
 ) -> list[NDArray[np.int64]]:
     """By row, the cells of its people, in random order.
 
@@ -31,6 +35,7 @@ def drawn_cells(
 
     rows: (K, cells) each row's distribution.
     people: (K,) each row's number of people.
+    possible: (K, cells) which cells people may have; by default all of them.
     """
     order = rng.permutation(len(rows))
     remainder: NDArray[np.float64] = rng.random(rows.shape[1:]) - 0.5
@@ -38,19 +43,30 @@ def drawn_cells(
     result: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(rows)
     for k in order:
         expected = rows[k] / rows[k].sum() * people[k] + remainder
-        counts = np.maximum(np.floor(expected), 0).astype(np.int64)
-        missing = int(people[k] - counts.sum())
-        if missing > 0:
-            most_below = np.argsort(counts - expected, kind="stable")
-            counts[most_below[:missing]] += 1
-        while missing < 0:
-            most_above = np.argsort(np.where(counts > 0, expected - counts, np.inf), kind="stable")
-            lowered = most_above[: min(-missing, int((counts > 0).sum()))]
-            counts[lowered] -= 1
-            missing += len(lowered)
+        if possible is None:
+            counts = _rounded(expected, people[k])
+        else:
+            counts = np.zeros(len(expected), np.int64)
+            counts[possible[k]] = _rounded(expected[possible[k]], people[k])
         remainder = expected - counts
         result[k] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
     return result
+
+
+def _rounded(expected: NDArray[np.float64], people: int) -> Int64Array:
+    """Whole numbers near the expected ones, of so many people together."""
+    counts = np.maximum(np.floor(expected), 0).astype(np.int64)
+    missing = int(people - counts.sum())
+    while missing > 0:
+        most_below = np.argsort(counts - expected, kind="stable")[:missing]
+        counts[most_below] += 1
+        missing -= len(most_below)
+    while missing < 0:
+        most_above = np.argsort(np.where(counts > 0, expected - counts, np.inf), kind="stable")
+        lowered = most_above[: min(-missing, int((counts > 0).sum()))]
+        counts[lowered] -= 1
+        missing += len(lowered)
+    return counts
 
 
 def draw_clique(
@@ -59,16 +75,20 @@ def draw_clique(
     drawn: Columns,
     table: NDArray[np.float64],
     codes: Int64Array,
+    possible: NDArray[np.bool_] | None = None,
 ) -> None:
     """Draws a clique's columns of people, given their columns `drawn`.
 
     table: the clique's distribution, one axis for each column.
+    possible: which of its cells people may have; by default all of them.
     codes: (N, columns) of the people; the clique's new columns are written.
     """
     new = tuple(c for c in clique if c not in drawn)
     shape = {c: table.shape[i] for i, c in enumerate(clique)}
     order = [clique.index(c) for c in (*drawn, *new)]
     rows = np.transpose(table, order).reshape(prod(shape[c] for c in drawn), -1)
+    if possible is not None:
+        possible = np.transpose(possible, order).reshape(rows.shape)
     group = np.zeros(len(codes), np.int64)
     for c in drawn:
         group = group * shape[c] + codes[:, c]
@@ -77,7 +97,10 @@ def draw_clique(
     groups = np.flatnonzero(counts)
     # A group that the model gives next to nobody is drawn evenly.
     likely = rows[groups] + np.finfo(float).tiny
-    cells = np.concatenate(drawn_cells(rng, likely, counts[groups]))
+    if possible is not None:
+        possible = possible[groups]
+        likely = np.where(possible, likely, 0)
+    cells = np.concatenate(drawn_cells(rng, likely, counts[groups], possible))
     columns = np.unravel_index(cells, [shape[c] for c in new])
     for c, values in zip(new, columns, strict=True):
         codes[people, c] = values
@@ -86,6 +109,8 @@ def draw_clique(
 def drawn_people(rng: np.random.Generator, domain: PeopleDomain, codes: Codes) -> People:
     """People of these codes, with numbers drawn in their bins."""
     numbers = {c: drawn_numbers(rng, codes[:, c], n) for c, n in domain.numbers.items()}
+    if domain.zeros.orders:
+        numbers = ordered_numbers(rng, domain, codes, numbers)
     return People(domain, codes, numbers)
 
 

@@ -16,11 +16,13 @@ import numpy as np
 
 from stream_dp.errors import UserError
 from stream_dp.study import Attribute, PeopleRelease, Study
+from stream_dp.study.families import Kind
 from stream_dp.study.field_types import ABSENT
 from stream_dp.study.scale import Numbers
 from stream_dp.study.table_releases import MOST_CELLS, size_faults
 
 from ..data.domain import Codes, Column, compact_codes
+from .structural_zeros import NO_ZEROS, StructuralZeros, declared_zeros, require_blocks
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class PeopleDomain:
     size: the number of rows; None where it is private. Where rows come or go, it is.
     numbers: by column that is a number, its numbers; the column's values are their bins.
     most: cells of the two largest columns together, at most.
+    zeros: the cells that structural rules leave possible in synthetic rows; real rows may break
+        them.
     Raises UserError for columns that cannot be fitted.
     """
 
@@ -42,6 +46,7 @@ class PeopleDomain:
     size: int | None = None
     numbers: Mapping[int, Numbers] = field(default_factory=dict)
     most: int = MOST_CELLS
+    zeros: StructuralZeros = NO_ZEROS
 
     def __post_init__(self) -> None:
         if (self.size is None) != self.moves or not (self.moves or self.replaced):
@@ -81,14 +86,18 @@ def declared_people(
     declared = [attributes[answer.attribute] for answer in release.answers]
     numbers = {c: a.numbers for c, a in enumerate(declared) if a.numbers is not None}
     values = [tuple(a.symbols) if a.numbers is None else a.numbers.bin_labels for a in declared]
-    columns = zip(release.names, values, strict=True)
+    columns = tuple(map(Column, release.names, values))
     moves = neighbours == "add_remove" or all(ABSENT in a.codes for a in declared)
+    zeros = declared_zeros(release.column_rules, columns, numbers)
+    if release.kind != Kind.TABLE:
+        require_blocks(zeros, columns)
     return PeopleDomain(
-        columns=tuple(Column(name, symbols) for name, symbols in columns),
+        columns=columns,
         moves=moves,
         replaced=neighbours != "add_remove",
         size=None if moves else size,
         numbers=numbers,
+        zeros=zeros,
     )
 
 

@@ -176,6 +176,10 @@ def pickable_pairs(pairs: RankedPairs, labels: frozenset[int]) -> dict[int, Colu
 
 
 def known_sets(domain: PeopleDomain, known: Sequence[Known]) -> tuple[Columns, ...]:
-    """The published sets of two columns and more, if a tree has room for them."""
-    base = tuple(dict.fromkeys(k.columns for k in known if len(k.columns) > 1))
-    return () if JunctionTree.of(domain.sizes, base).cells > MOST_PAIR else base
+    """The sets that a tree holds from the beginning: those of rules, which it must hold.
+
+    Published sets of two columns and more are added if the tree has room for them.
+    """
+    rules = domain.zeros.sets
+    base = tuple(dict.fromkeys((*rules, *(k.columns for k in known if len(k.columns) > 1))))
+    return rules if JunctionTree.of(domain.sizes, base).cells > MOST_PAIR else base

@@ -18,6 +18,7 @@ from .pair_filter import cell_deviation
 from .people_plan import MANY_PEOPLE, PeoplePlan, Steps, people_plan
 from .people_table import PeopleDomain, study_people
 from .residual_counts import Columns, Residuals
+from .structural_zeros import NO_ZEROS
 from .table_plan import TablePlan
 
 Precisions = dict[Columns, float]  # by set, of an entry of its measured residual
@@ -208,4 +209,5 @@ def _widest(encoding: Encoding) -> PeopleDomain:
     return replace(
         source,
         columns=tuple(Column(c.name, tuple(range(min(n, MOST_APART + 1)))) for c, n in columns),
+        zeros=NO_ZEROS,
     )

@@ -48,6 +48,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.domain import Columns as Columns
 from ..data.domain import Int64Array
 from ..rounds.phases import candidate_rows
 from .people_table import People, PeopleDomain
@@ -232,7 +233,6 @@ def _alike(sets: Mapping[int, Mapping[tuple[int, ...], Fraction]], column: int, 
     return True
 
 
-Columns = tuple[int, ...]
 _IN_CACHE = 1 << 15  # people whose cells stay in a processor's cache
 
 

@@ -5,6 +5,9 @@ over their variances; `TreeDual` solves its dual. What is not measured is as ind
 may be. The tree grows with the pairs that rounds pick, and the solution of one round starts the
 next. The model sees noisy answers only.
 
+Structural rules are a part of H: it is the entropy of the possible cells, and minus infinity
+elsewhere. So Z sums over possible cells alone, and nothing else changes.
+
 The dual is solved to a stated duality gap. With interactions v_A of variance s_A and I_A(p) those
 of a distribution p, the primal is the maximum over p of
     P(p) = H(p) - sum over A of |I_A(p) - v_A|^2 / (2 w s_A),
@@ -44,6 +47,7 @@ from .junction_tree import MOST_CELLS, JunctionTree, Table, grown_tree
 from .people_draw import draw_clique, drawn_people
 from .people_table import People
 from .residual_counts import Columns, Residuals, centred
+from .structural_zeros import NO_ZEROS, StructuralZeros
 from .target_shares import CLEAR, Interaction, Past, Targets, fused, reduced_chi_squared
 
 _STAGE = 100  # steps of L-BFGS from one preconditioner
@@ -105,6 +109,7 @@ class TreeDual:
     values, variances: (n,) interactions as shares, and the variances of their noise.
     entropy: (n,) its weight times the variances.
     ends: by set, where its values end.
+    zeros: by clique, the logarithms of what structural rules leave possible; none without rules.
     """
 
     tree: JunctionTree
@@ -114,12 +119,14 @@ class TreeDual:
     variances: Table
     entropy: Table
     ends: tuple[int, ...]
+    zeros: tuple[Table, ...] = ()
 
     @staticmethod
     def of(
         tree: JunctionTree,
         interactions: Mapping[Columns, Interaction],
         entropy: float | Mapping[Columns, Table],
+        zeros: StructuralZeros = NO_ZEROS,
     ) -> TreeDual:
         """entropy: its weight, or by set the weights of its cells."""
         tables = [interaction.values for interaction in interactions.values()]
@@ -138,6 +145,7 @@ class TreeDual:
             variances=variances,
             entropy=weights * variances,
             ends=tuple(np.cumsum(sizes).tolist()),
+            zeros=tuple(zeros.potentials(tree)) if zeros.possible else (),
         )
 
     def split(self, vector: Table) -> list[Table]:
@@ -150,7 +158,8 @@ class TreeDual:
 
     def marginals(self, vector: Table) -> tuple[list[Table], float]:
         """The marginals of the cliques of p in proportion to exp(sum t_A), and log Z."""
-        potentials = [np.zeros(shape) for shape in self.tree.shapes]
+        potentials = [table.copy() for table in self.zeros]
+        potentials = potentials or [np.zeros(shape) for shape in self.tree.shapes]
         for a, holder, table in zip(self.sets, self.holders, self.split(vector), strict=True):
             potentials[holder] += self.tree.spread(table, a, holder)
         return self.tree.marginals(potentials)
@@ -350,8 +359,8 @@ class TreeModel:
             for a, interaction in targets.interactions.items()
             if any({*a} <= {*clique} for clique in tree.cliques)
         }
-        dual = TreeDual.of(tree, interactions, self.solver.weight(targets.people))
-
+        zeros = self.residuals.domain.zeros
+        dual = TreeDual.of(tree, interactions, self.solver.weight(targets.people), zeros)
         solution = dual.solved(starting_logits(targets, interactions, self.logits))
         tables = dual.marginals(solution.vector)[0]
         model = replace(
@@ -377,11 +386,24 @@ class TreeModel:
 
     def sample(self, seed: int) -> People:
         assert self.tree is not None
-        rng, tree = np.random.default_rng(seed), self.tree
-        codes = np.empty((self.people, len(tree.sizes)), np.min_scalar_type(max(tree.sizes)))
-        for clique, table in enumerate(self.marginals):
-            draw_clique(rng, tree.cliques[clique], tree.separators[clique], table, codes)
-        return drawn_people(rng, self.residuals.domain, codes[rng.permutation(self.people)])
+        rng, domain = np.random.default_rng(seed), self.residuals.domain
+        codes = draw_tree(rng, self.tree, self.marginals, self.people, domain.zeros)
+        return drawn_people(rng, domain, codes[rng.permutation(self.people)])
+
+
+def draw_tree(
+    rng: np.random.Generator,
+    tree: JunctionTree,
+    marginals: Sequence[Table],
+    people: int,
+    zeros: StructuralZeros,
+) -> NDArray[np.unsignedinteger]:
+    """(people, columns) codes. marginals: by clique of the tree."""
+    codes = np.empty((people, len(tree.sizes)), np.min_scalar_type(max(tree.sizes)))
+    cliques = zip(tree.cliques, tree.separators, marginals, zeros.support(tree), strict=True)
+    for clique, separator, table, possible in cliques:
+        draw_clique(rng, clique, separator, table, codes, possible)
+    return codes
 
 
 def starting_logits(

@@ -35,12 +35,12 @@ from ..data.domain import Int64Array
 from ..rounds.phases import NoisyAnswers
 from ..synthesizer import Known
 from .junction_tree import MOST_CELLS, JunctionTree, Table, grown_tree
-from .people_draw import draw_clique, drawn_people
+from .people_draw import drawn_people
 from .people_table import People
 from .residual_counts import Columns, Residuals, centred
 from .row_weights import Wanted, balanced_rows, row_weights
 from .target_shares import Past, Targets, fused, reduced_chi_squared
-from .tree_model import GAP, TreeDual, starting_logits
+from .tree_model import GAP, TreeDual, draw_tree, starting_logits
 
 Z = 3.0  # deviations of chi squared: the misfit of a pair that joins the tree
 _STEPS = 14  # in which the tree grows
@@ -105,7 +105,7 @@ class WeightedTree:
                 for a, interaction in targets.interactions.items()
                 if any({*a} <= {*clique} for clique in tree.cliques)
             }
-            dual = TreeDual.of(tree, held, weights)
+            dual = TreeDual.of(tree, held, weights, self.residuals.domain.zeros)
             solution = dual.solved(starting_logits(targets, held, logits), gap)
             logits = dict(zip(held, dual.split(solution.vector), strict=True))
             tables = tuple(dual.marginals(solution.vector)[0])
@@ -181,13 +181,8 @@ class WeightedTree:
 
     def _rows(self, rng: np.random.Generator, rows: int) -> NDArray[np.unsignedinteger]:
         """(rows, columns) codes drawn from the tree."""
-        fitted = self._learnt
-        sizes = fitted.tree.sizes
-        codes = np.empty((rows, len(sizes)), np.min_scalar_type(max(sizes)))
-        for clique, table in enumerate(fitted.marginals):
-            separator = fitted.tree.separators[clique]
-            draw_clique(rng, fitted.tree.cliques[clique], separator, table, codes)
-        return codes
+        tree, tables = self._learnt.tree, self._learnt.marginals
+        return draw_tree(rng, tree, tables, rows, self.residuals.domain.zeros)
 
     def _inside(self) -> dict[Columns, tuple[Table, Table]]:
         """By set that the tree holds, its marginal and what it leaves."""

@@ -51,6 +51,32 @@ def test_a_large_budget_gives_the_table_again(fitted):
     assert np.mean([t == (w == "yes") for t, w in zip(tired, work, strict=True)]) > 0.97
 
 
+def test_rules_hold_in_every_row():
+    """Also what nobody of the table keeps; a rule that is none is refused in one line."""
+    cells = {"a": RNG.integers(0, 5, N), "b": RNG.integers(0, 5, N), "c": RNG.choice(["x", "y"], N)}
+    values = {"a": range(5), "b": range(5), "c": ["x", "y"]}
+    derived = {"c": {"of": "b", "values": dict.fromkeys(range(5), "x") | {4: "y"}}}
+    table = pa.table(cells)
+    ruled = fit(table, rho=1, values=values, rules=["a <= b", "a = 0 -> b != 4"], derived=derived)
+    rows = ruled.sample().to_pylist()
+    assert len(rows) > 300
+    for row in rows:
+        assert row["a"] <= row["b"]
+        assert (row["a"], row["b"]) != (0, 4)
+        assert (row["c"] == "y") == (row["b"] == 4)
+    for arguments, line in (
+        ({"rules": "a <= b"}, "rules: must be a list of texts"),
+        ({"rules": ["a = b"]}, "rules.0: is no rule; write such as"),
+        ({"rules": ["a <= d"]}, "rules.0: 'd' is none of the release's attributes"),
+        ({"derived": {"d": {"of": "a", "values": {}}}}, "derived: 'd' is none of the columns"),
+        ({"derived": {"c": ["a"]}}, "derived: 'c' must be a dict of 'of'"),
+        ({"derived": {"c": {"of": "a", "values": {1: "x"}}}}, "derived.c.values: none for a = 0"),
+    ):
+        with pytest.raises(stream_dp.UserError) as raised:
+            fit(table, rho=1, values=values, **arguments)
+        assert raised.value.lines[0].startswith(line)
+
+
 def test_values_keep_their_types(fitted):
     types = dict(zip(fitted.sample().schema.names, fitted.sample().schema.types, strict=True))
     assert types == {"work": pa.string(), "tired": pa.bool_(), "children": pa.int64()}

@@ -135,10 +135,10 @@ def test_a_household_that_breaks_a_rule_is_not_published(
         )
     homes.run(tell=lines_to(lines))
     assert not [e for e in homes.entries() if e.result_of]
-    assert any("groups that break a rule of the study" in line for line in lines)
+    assert any("rows or groups that break a rule of the study" in line for line in lines)
     monkeypatch.setattr("stream_dp.services.releaser.table_results.keeps_rules", lambda *_: True)
     homes.run()
-    with pytest.raises(Inconsistent, match="homes at 1: a group breaks a rule"):
+    with pytest.raises(Inconsistent, match="homes at 1: a row or a group breaks a rule"):
         homes.public().verify()
 
 
