@@ -17,6 +17,7 @@ from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
 from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import DataSetRelease, Family, Study
+from stream_dp.study.adult_ages import rule_advice
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from .expected_errors import ExpectedError, last_errors, response_words
@@ -36,6 +37,8 @@ from .group_errors import (
 )
 from .panel_errors import panel_errors
 from .plan import Plan, PlannedRelease, gate_words
+
+_FEW_RULES = 3  # of a release, in the short form
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,19 @@ class PlannedDataSet:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of its tables would miss."""
-        if not self.fit.measured.poor:
-            return ()
-        return (
-            f"release {self.release.name}: only single columns are measured, so that columns of its"
-            " tables hardly depend on each other; raise rho, or declare fewer columns or values",
-        )
+        lines = [*rule_advice(self.study, self.release)]
+        if self.fit.measured.poor:
+            lines.append(
+                "only single columns are measured, so that columns of its tables hardly depend on"
+                " each other; raise rho, or declare fewer columns or values"
+            )
+        return tuple(f"release {self.release.name}: {line}" for line in lines)
+
+    @property
+    def rules(self) -> list[str]:
+        """The structural rules of its groups and rows, in words."""
+        groups = [f"every group keeps: {rule.text}" for rule in self.release.structural_rules]
+        return groups + [f"every row keeps: {rule.text}" for rule in self.release.column_rules]
 
     @property
     def rho(self) -> Fraction:
@@ -96,7 +106,10 @@ class PlannedDataSet:
     def short(self) -> str:
         """What follows the costs of the release in a line."""
         sentence = self.fit.measured.sentence
-        return f"; data sets: {self.number}" + (f"; {sentence}" if sentence else "")
+        rules, more = self.rules[:_FEW_RULES], len(self.rules) - _FEW_RULES
+        last = [f"and {more} rules more"] if more > 0 else []
+        told = [f"data sets: {self.number}", *([sentence] if sentence else []), *rules, *last]
+        return "".join(f"; {text}" for text in told)
 
     def lines(self) -> Iterator[str]:
         """In words, with the properties of the kind."""
@@ -113,8 +126,7 @@ class PlannedDataSet:
         if self.fit.measured.sentence:
             yield f"  {self.fit.measured.sentence}"
         yield from (f"  {phase.text}" for phase in self.phases)
-        yield from (f"  every group keeps: {rule.text}" for rule in release.structural_rules)
-        yield from (f"  every row keeps: {rule.text}" for rule in release.column_rules)
+        yield from (f"  {rule}" for rule in self.rules)
         tables = ", ".join(release.family.tables)
         yield f"  looks at: {release.family.looks_at}; publishes: {tables}"
         yield f"  its cost is proved under: {', '.join(kind.relations)}"

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.study import (
-    DataSetRelease,
     EventsRelease,
     Family,
     PeopleRelease,

@@ -13,6 +13,7 @@ from math import prod
 
 from stream_dp.errors import UserError
 
+from .adult_ages import read_group_rules
 from .attribute import Attribute
 from .column_rules import column_rule_faults
 from .event_releases import EventsRelease, slot_attribute
@@ -295,8 +296,9 @@ def _rules_faults(batch: BatchRelease, groups: Groups, sections: Sections) -> It
     if not any(a.number or a.problems("") for a in attributes.values()):  # told elsewhere
         columns = {name: tuple(a.symbols) for name, a in attributes.items()}
         others = bool(groups.roles.others)
-        faults = rule_faults(batch.structural_rules, columns, others=others, most=groups.most)
-        yield from (f".rules{fault}" for fault in faults)
+        rules = [read_group_rules(text) for text in batch.rules]
+        faults = rule_faults(rules, columns, others=others, most=groups.most)
+        yield from dict.fromkeys(f".rules{fault}" for fault in faults)
 
 
 def groups_faults(sections: Sections) -> Iterator[str]:

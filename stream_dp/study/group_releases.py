@@ -13,6 +13,7 @@ from pydantic import Field
 
 from stream_dp.errors import UserError
 
+from .adult_ages import read_group_rules
 from .families import Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Symbol
 from .hierarchy_releases import KEY_COLUMN as KEY_COLUMN
@@ -96,10 +97,10 @@ class BatchRelease(HierarchyRelease):
     """The synthesizer."""
     relations: Probability | None = None
     """The part of `rho` that measures relatives of `[groups.roles]`. By default 1/2."""
-    rules: Annotated[tuple[Annotated[RuleText, rule_text(Rule.read)], ...] | None, NoneIfEmpty] = (
-        None
-    )
-    """Rules such as `["child.age + 12 <= head.age", "spouse.age >= 16"]`. Every synthetic group
+    rules: Annotated[
+        tuple[Annotated[RuleText, rule_text(read_group_rules)], ...] | None, NoneIfEmpty
+    ] = None
+    """Rules such as `["child.age + 12 <= head.age", "adults of DE: age"]`. Every synthetic group
     satisfies every rule. Needs `[groups.roles]`."""
 
     @property
@@ -113,7 +114,7 @@ class BatchRelease(HierarchyRelease):
     @property
     def structural_rules(self) -> tuple[Rule, ...]:
         """The rules, read."""
-        return tuple(map(Rule.read, self.rules or ()))
+        return tuple(rule for text in self.rules or () for rule in read_group_rules(text))
 
     def settings(self, roles: bool) -> dict[str, object]:
         """The parameters of the kind in this declaration, defaults included, as JSON values.

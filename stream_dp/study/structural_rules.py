@@ -110,21 +110,27 @@ def column_numbers(symbols: Iterable[Symbol]) -> Numbers | None:
 
 
 def rule_faults(
-    rules: Sequence[Rule], columns: Mapping[str, Sequence[Symbol]], *, others: bool, most: int
+    declared: Sequence[Sequence[Rule]],
+    columns: Mapping[str, Sequence[Symbol]],
+    *,
+    others: bool,
+    most: int,
 ) -> Iterator[str]:
     """The faults of sound texts, to be put after the rules' key in the file.
 
+    declared: the rules of each text.
     columns: the symbols of the release's columns of people, by name.
     others: whether members may be neither head, spouse nor child.
     most: the members of the largest group.
     """
+    rules = [rule for own in declared for rule in own]
     if len(rules) > MOST_RULES:
         yield f": {len(rules)} are more than {MOST_RULES}; leave some out"
         return
     numbers = {name: column_numbers(symbols) for name, symbols in columns.items()}
     sound = True
-    for index, rule in enumerate(rules):
-        for variable in rule.variables:
+    for index, own in enumerate(declared):
+        for variable in (v for rule in own for v in rule.variables):
             fault = None
             if variable.role == OTHER and not others:
                 fault = "no member is an other: [groups.roles] declares no others"

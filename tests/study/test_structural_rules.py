@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
+from stream_dp.study.adult_ages import AGES as AGES_OF_MAJORITY
+from stream_dp.study.adult_ages import read_group_rules
 from stream_dp.study.structural_rules import (
     MOST_RULES,
     Rule,
@@ -92,14 +94,24 @@ def test_a_rule_compares_roles(text, why):
     ],
 )
 def test_faults_have_a_line(texts, line):
-    (fault,) = rule_faults([Rule.read(t) for t in texts], AGES, others=False, most=4)
+    (fault,) = rule_faults([[Rule.read(t)] for t in texts], AGES, others=False, most=4)
     assert fault.startswith(line)
+
+
+def test_adults_are_a_rule_for_head_and_spouse():
+    texts = [rule.text for rule in read_group_rules("adults of KR: age")]
+    assert texts == ["head.age >= 19", "spouse.age >= 19"]
+    assert all(16 <= age <= 21 and country.isupper() for country, age in AGES_OF_MAJORITY.items())
+    with pytest.raises(UserError, match="no age of majority of 'XX' is known, but of AT"):
+        read_group_rules("adults of XX: age")
+    with pytest.raises(UserError, match="is no rule"):
+        read_group_rules("adults of DE age")
 
 
 def test_only_groups_that_can_be_need_values():
     """A spouse and a child do not live together in groups of two."""
     texts = ["child.age + 15 <= head.age", "spouse.age <= 30", "head.age + 15 <= spouse.age"]
-    rules = [Rule.read(text) for text in texts]
+    rules = [[Rule.read(text)] for text in texts]
     assert list(rule_faults(rules, AGES, others=False, most=3))
     assert not list(rule_faults(rules, AGES, others=False, most=2))
 

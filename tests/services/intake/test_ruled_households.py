@@ -146,7 +146,9 @@ def test_a_household_that_breaks_a_rule_is_not_published(
     ("rules", "line"),
     [
         ('["child.sex <= 3"]', "rules.0: 'sex' is none of the release's attributes"),
-        ('["child.age < 3"]', "rules.0: is no rule; write such as"),
+        ('["child.age = 3"]', "rules.0: is no rule; write such as"),
+        ('["adults of XX: age"]', "rules.0: no age of majority of 'XX' is known, but of AT, "),
+        ('["head.age >= 20", "adults of DE: sex"]', "rules.1: 'sex' is none of the release's"),
         ('["other.age >= 3"]', "rules.0: no member is an other"),
         (
             '["head.age <= 20", "child.age + 21 <= head.age"]',
@@ -198,5 +200,18 @@ def test_a_plan_states_the_rules(
     monkeypatch.chdir(tmp_path)
     Path("homes.toml").write_text(STUDY)
     assert main(["check", "homes.toml"]) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert all(rule in said for rule in RULES)
+    assert "no rules" not in said
+    Path("homes.toml").write_text(STUDY.replace(f"rules = {list(RULES)}", ""))
+    assert main(["check", "homes.toml"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no rules: a synthetic head may be a minor" in said
+    assert '"adults of COUNTRY: age"' in said
+    Path("homes.toml").write_text(
+        STUDY.replace(f"rules = {list(RULES)}", 'rules = ["adults of GB: age"]')
+    )
+    assert main(["check", "homes.toml"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "every group keeps: head.age >= 16" in said
+    assert "every group keeps: spouse.age >= 16" in said
