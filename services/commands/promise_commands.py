@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..intake.options import member_group_column, public_source, study_file, table_columns
+from ..intake.options import (
+    member_group_column,
+    public_source,
+    reading_options,
+    study_file,
+    table_columns,
+)
 from ..process.pin_options import statement_option
 from .command_line import Command, CommandGroup
 
@@ -37,6 +43,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
     table_columns(parser)
+    reading_options(parser)
     help_text = "where the study releases groups with their members"
     groups = parser.add_argument_group("groups", help_text)
     groups.add_argument("--groups", type=Path, metavar="FILE", help="a row for each group")

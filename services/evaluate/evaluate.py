@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,17 +26,21 @@ from stream_dp.batch.sizes.sizes_plan import SizesPlan
 from stream_dp.errors import UserError
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
+from stream_dp.population.tables import TableLayout
 from stream_dp.release.published_panels import stated_errors
 from stream_dp.study import SizesRelease, Study
 from stream_dp.study.period_texts import require_period
 
-from ..intake.options import layout, roster_tables
+from ..intake.accepted_readings import AcceptedReading
+from ..intake.known_reports import KnownReports
+from ..intake.options import roster_tables
 from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
 from ..intake.roster_files import read_roster
+from ..intake.table_judging import fault_advice, judge_tables, table_notices
 from ..intake.true_panel import true_panel, true_panel_and_members
-from ..process.command_output import Output
+from ..process.command_output import Output, printable
 from ..storage.atomic_files import atomic_folder
 from ..storage.deployment import Deployment
 from .table_evaluations import (
@@ -232,11 +237,13 @@ def _evaluated(
     kinds.require_available(batch.kind for batch in study.batches or ())
     if study.groups is not None:
         roster = read_roster(study, roster_tables(options))
-        panel, members = true_panel_and_members(study, options.truth, layout(options), roster)
+        panel, members = true_panel_and_members(
+            study, options.truth, _known_layout(study, options), roster
+        )
     elif place_table is not None and place_table.counts is not None:
         panel = {}
     else:
-        panel = true_panel(study, options.truth, layout(options))
+        panel = true_panel(study, options.truth, _known_layout(study, options))
     results: dict[str, Report] = {}
     if study.releases:
         results |= _continual(study, panel, scales, options)
@@ -255,6 +262,24 @@ def _evaluated(
         )
         results["quality"] = _judged_tables(trials)
     return results
+
+
+def _known_layout(study: Study, options: argparse.Namespace) -> TableLayout:
+    """The layout of TRUTH, whose reading is shown and whose cells are judged as `send` does it.
+
+    Raises UserError if `send` would send nothing of it.
+    """
+    readings = AcceptedReading(options.reading, quiet=options.quiet or options.json)
+    columns = readings.layout(study, options)
+    judged = judge_tables(
+        study, [options.truth], columns, known=KnownReports(), accept=readings.add
+    )
+    for path, judgement in judged.require_all().items():
+        notices = table_notices(path.name, judgement, study)
+        for line in [*fault_advice(judgement, study), *notices]:
+            print(f"stream-dp: {printable(line)}", file=sys.stderr, flush=True)
+    readings.keep()
+    return columns
 
 
 def _scales(text: str | None) -> list[str]:

@@ -1,6 +1,7 @@
 """Judging a table: it says of every cell what the decoder does, and it knows strange ids."""
 
 import csv
+import re
 import uuid
 from collections import Counter
 
@@ -117,6 +118,16 @@ def test_a_fault_is_placed_across_batches(tmp_path):
     pa.parquet.write_table(pa.table(columns), path)
     (fault,) = judge_table(path, STUDY, TableLayout()).faults.values()
     assert (fault.cells, fault.first_row) == (2, 140_001)
+
+
+@given(st.lists(st.text(alphabet="0129azAZ-/. ä٣", min_size=1), min_size=1))
+def test_the_shape_of_an_id_is_its_own(ids):
+    """Bytes of ASCII and other texts are read by different ways."""
+
+    def shape(text):
+        return re.sub(r"[^\W\d_]+", "a", re.sub("[0-9]+", "9", text))
+
+    assert {name for name, _, _ in IdShapes.of(ids).counts} == {*map(shape, ids)}
 
 
 def strange(known, ids):

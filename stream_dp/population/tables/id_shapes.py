@@ -6,6 +6,7 @@ has the shape `a9`. For ids that are digits alone the length counts too.
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,9 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..text_bytes import bytes_of, text_bytes
+
 DIGITS = "9"
 MOST_SHAPES = 8  # ids of more shapes than these follow no rule
 _ZERO = "0"
+_LETTER = "a"
+_DIGIT_BYTES, _LETTER_BYTES = bytes_of(string.digits), bytes_of(string.ascii_letters)
+_RUNS = _DIGIT_BYTES | _LETTER_BYTES
+# By byte: what stands for it in a shape.
+_SHAPE = np.where(
+    _DIGIT_BYTES, ord(DIGITS), np.where(_LETTER_BYTES, ord(_LETTER), np.arange(256))
+).astype(np.uint8)
 
 
 @dataclass
@@ -40,8 +50,7 @@ class IdShapes:
         """
         if len(ids) == 0 or len(self.counts) > 100 * MOST_SHAPES:
             return
-        shapes = pc.replace_substring_regex(ids, "[0-9]+", DIGITS)
-        shapes = pc.replace_substring_regex(shapes, r"\pL+", "a").dictionary_encode()
+        shapes = _shapes(ids).dictionary_encode()
         names = shapes.dictionary.to_pylist()
         codes = shapes.indices.to_numpy().astype(np.int64)
         digits = np.array([name == DIGITS for name in names])[codes]
@@ -111,6 +120,25 @@ class IdShapes:
     ) -> ShapeFault:
         count = sum(self.counts[shape] for shape in shapes)
         return ShapeFault(count, min(self.first[shape] for shape in shapes), why, width)
+
+
+def _shapes(ids: pa.Array) -> pa.Array:
+    """The shape of each id.
+
+    >>> _shapes(pa.array(["p0007", "A-12"])).to_pylist()
+    ['a9', 'a-9']
+    """
+    data, bounds = text_bytes(ids)
+    if (data >= 128).any():
+        shapes = pc.replace_substring_regex(ids, "[0-9]+", DIGITS)
+        return pc.replace_substring_regex(shapes, r"\pL+", _LETTER)
+    shape = _SHAPE[data]
+    kept = ~_RUNS[data]
+    kept[1:] |= shape[1:] != shape[:-1]
+    kept[bounds[:-1]] = True  # no id is empty
+    ends = np.append(0, np.cumsum(kept))[bounds].astype(np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(shape[kept])]
+    return pa.Array.from_buffers(pa.string(), len(ids), buffers)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
 from ..celltext import DAMAGED, cell_text, id_text, paired_ids
+from ..text_bytes import bytes_of, has_byte
 from .column_layout import Header, TableLayout, read_header
 from .id_texts import IdForm, Mask, ReadIds, read_ids
 from .labelled_files import file_labels
@@ -32,6 +33,7 @@ from .table_files import is_text
 from .value_texts import AmbiguousCoding, ValueTexts
 
 _LONGEST_NAME = 100  # characters of a file's name in an id
+_BLANKS = bytes_of("\t\n\v\f\r\x1c\x1d\x1e\x1f ", beyond_ascii=True)  # of every blank of Unicode
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,8 @@ class Reading:
 
     def _without_blanks(self, column: pa.Array, name: str) -> pa.Array:
         """Removes blanks at the ends of texts that are no values as they stand."""
+        if not has_byte(column, _BLANKS):
+            return column
         trimmed = pc.utf8_trim_whitespace(column)
         padded = pc.fill_null(pc.not_equal(column, trimmed), False)
         rows = pc.indices_nonzero(padded)
@@ -237,9 +241,10 @@ class Reading:
         if self.periods.meanings:
             texts = rewritten(texts, self.periods.value)
         coded = texts.dictionary_encode()
-        lacking = [self.texts.lacks_zone(text) for text in coded.dictionary.to_pylist()]
-        zoneless = pa.array(lacking, pa.bool_()).take(coded.indices) if any(lacking) else None
-        return rewritten(texts, self.texts.label), zoneless
+        distinct = coded.dictionary.to_pylist()
+        labels, lacking = map(self.texts.label, distinct), [*map(self.texts.lacks_zone, distinct)]
+        periods = pa.array(labels, pa.string()).take(coded.indices)
+        return periods, pa.array(lacking).take(coded.indices) if any(lacking) else None
 
     def _ids(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[ReadIds, Mask]:
         """The ids of the rows' persons, and which of them are nobody's.
@@ -280,9 +285,11 @@ class Reading:
 
 def _plain_numbers(column: pa.Array, numbers: WholeNumbers) -> pa.Array:
     """Whole numbers without marks; a column without any mark stays as it is."""
-    for sign in numbers.texts.signs:
-        if pc.any(pc.match_substring(column, sign)).as_py():
-            return rewritten(column, numbers.plain)
+    signs = numbers.texts.signs
+    if not has_byte(column, bytes_of("".join(sign[0] for sign in signs))):
+        return column
+    if any(pc.any(pc.match_substring(column, sign)).as_py() for sign in signs):
+        return rewritten(column, numbers.plain)
     return column
 
 

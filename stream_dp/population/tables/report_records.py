@@ -12,7 +12,6 @@ from functools import reduce
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,14 +19,13 @@ from stream_dp.study import Study
 
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
+from ..text_bytes import bytes_of, has_byte
 from .reading import ReportColumns
 from .table_reading import ReportRow, reports_of
 
 _MOST_TEXT = 8000  # characters of a row; in JSON one is at most six bytes
 _PLAIN_KEY = 4 * LONGEST_ID  # characters of a key, whose bytes are not counted in detail
-_ESCAPED = np.zeros(256, bool)  # by byte: whether its character has an escape in JSON
-_ESCAPED[: ord(" ")] = True
-_ESCAPED[[ord('"'), ord("\\")]] = True
+_ESCAPED = bytes_of('"\\' + "".join(map(chr, range(ord(" ")))))  # have an escape in JSON
 _encode = msgspec.json.Encoder().encode
 SentRecord = tuple[str, bytes]  # key and value
 
@@ -90,7 +88,7 @@ def _plain_records(
     texts = [persons, *columns.values.values()]
     if columns.periods is not None:
         texts.append(columns.periods)
-    if not all(map(_is_plain, texts)):
+    if any(has_byte(column, _ESCAPED) for column in texts):
         return None
     sources = columns.header.sources
     if columns.periods is not None:
@@ -147,16 +145,6 @@ def _large(text: Any) -> Any:
     if isinstance(text, str):
         return pa.scalar(text, pa.large_string())
     return text.cast(pa.large_string())
-
-
-def _is_plain(column: pa.Array) -> bool:
-    """Tells whether no text of a column has a character with an escape in JSON."""
-    _, bounds, content = column.buffers()
-    if content is None or not len(column):
-        return True
-    ends = np.frombuffer(bounds, np.int32, len(column) + 1, 4 * column.offset)
-    data = np.frombuffer(content, np.uint8, int(ends[-1] - ends[0]), int(ends[0]))
-    return not bool(_ESCAPED[data].any())
 
 
 def report_record(report: ReportRow, normal: Callable[[str], str]) -> SentRecord:

@@ -261,6 +261,22 @@ def test_a_crash_between_files_leaves_no_text_beside_other_figures(
     assert left == {"households-quality.svg", "notes.md"}
 
 
+def test_the_reading_of_the_truth_is_shown(
+    evaluate: Callable[..., str], capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    words = ["evaluate", "homes.toml", "truth.csv", "--groups", "groups.csv"]
+    words += ["--members", "members.csv", *KEYS, "--repetitions", "1"]
+    assert cli.main([*words, "--reading", "read.toml"]) == 0
+    assert "read as follows\nstream-dp:   column" in capsys.readouterr().err
+    assert cli.main([*words, "--reading", "read.toml", "--quiet"]) == 0
+    assert "read as follows" not in capsys.readouterr().err
+    truth = folder / "truth.csv"
+    truth.write_text(truth.read_text().replace(",work", ",job", 1))
+    assert "is not read as read.toml says" in evaluate(
+        *("homes.toml", "--reading", "read.toml", "--columns", "job=work"), code=2
+    )
+
+
 def test_the_same_seed_says_the_same(evaluate: Callable[..., str]) -> None:
     words = ("homes.toml", "--repetitions", "1", "--json")
     assert evaluate(*words) == evaluate(*words)
