@@ -20,7 +20,7 @@ from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.tables.regression import Regression
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.answers.weighted import answered_by_cells, is_weighted
-from stream_dp.errors import UserError
+from stream_dp.errors import NotThere, UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
@@ -245,7 +245,7 @@ class PublicLog:
             if release.certificate.period == period:
                 return release
         first, last = releases[0].certificate.period, releases[-1].certificate.period
-        raise UserError(f"release '{name}': none at period '{period}'; it has {first} to {last}")
+        raise NotThere(f"release '{name}': none at period '{period}'; it has {first} to {last}")
 
     def estimates(self, name: str) -> pa.Table:
         """The unbiased answers in the releases of a panel: period, query, value, standard_error."""

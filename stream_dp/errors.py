@@ -25,6 +25,10 @@ class UserError(Exception):
         super().__init__("\n".join(self.lines))
 
 
+class NotThere(UserError):
+    """A name or a period asks for what does not exist."""
+
+
 class Inconsistent(UserError):
     """The logs or the study contradict themselves: the service stops for an operator to decide."""
 

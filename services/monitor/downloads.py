@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 
 from stream_dp.client import PublicLog
-from stream_dp.errors import UserError
+from stream_dp.errors import NotThere, UserError
 from stream_dp.log import open_log
 from stream_dp.log.log import Log, Record
 from stream_dp.release.public_reader import AnyCertificate
@@ -29,7 +30,7 @@ from ..portals.documents import DOCUMENTS, described_series, described_tables
 from ..portals.release_tables import PANEL, release_table, tables_of
 from ..portals.series import SERIES_MEDIA, has_series
 from ..portals.table_writer import write_tables
-from .public_api import state_response
+from .public_api import file_responses, state_response
 from .public_state import State
 
 METADATA = "/metadata"  # the document of portals of public data
@@ -43,20 +44,24 @@ def add_metadata(application: FastAPI, state: State) -> None:
     def answered(name: str) -> Response:
         document = DOCUMENTS.get(name)
         if document is None:
-            raise UserError(f"metadata: no such document; there are {', '.join(DOCUMENTS)}")
+            raise NotThere(f"metadata: no such document; there are {', '.join(DOCUMENTS)}")
         if name == _NEEDS_ADDRESS and not _is_known(state):
-            raise UserError(
+            raise NotThere(
                 f"{name}: states addresses of files, and this monitor does not know its own; start"
                 " it with --url https://HOST"
             )
         return state_response(state, document.write(described(state)), document.media)
 
-    @application.get(METADATA)
+    def documents(path: str, *media: str) -> Callable[..., Any]:
+        documented = file_responses(*media)
+        return application.get(path, response_class=Response, responses=documented)
+
+    @documents(METADATA, DOCUMENTS[_FIRST].media)
     def metadata() -> Response:
         """The dataset and its distributions as DCAT-AP, in JSON-LD."""
         return answered(_FIRST)
 
-    @application.get(METADATA + "/{name}")
+    @documents(METADATA + "/{name}", *(document.media for document in DOCUMENTS.values()))
     def document(name: str) -> Response:
         """A description of every table: dcat.jsonld, croissant.json, datapackage.json, ddi.xml
         or registry.yaml.
@@ -128,7 +133,7 @@ def write_download(
     period: the last period of a panel, or the period of other tables; None for the latest.
     """
     if table not in tables_of(state.public, name) or form not in FORMATS:
-        raise UserError(f"release '{name}': has no table '{table}' as '{form}'")
+        raise NotThere(f"release '{name}': has no table '{table}' as '{form}'")
     if table == PANEL:
         tables = _panel(state, open_log, name, period)
     else:  # in the memory of the monitor

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from stream_dp.answers.query import event_words
-from stream_dp.errors import UserError
+from stream_dp.errors import NotThere, UserError
 from stream_dp.figures.marks import Chart, Text
 from stream_dp.figures.pictures import Picture, Placed
 from stream_dp.release.answer import Answer
@@ -108,7 +108,7 @@ def figure_file(state: State, kind: str, name: str, fields: Fields) -> FigureFil
     """The figure of an address. Raises UserError."""
     build = FIGURES.get(kind)
     if build is None:
-        raise UserError(f"figure: there is no kind '{kind}'; there are {', '.join(FIGURES)}")
+        raise NotThere(f"figure: there is no kind '{kind}'; there are {', '.join(FIGURES)}")
     return build(state, name, fields)
 
 
@@ -143,7 +143,7 @@ def _totals(state: State, name: str, fields: Fields) -> FigureFile:
     declared = study.release(name)
     lines = totals_lines(public, declared)
     if declared.totals is None or not lines:
-        raise UserError(f"release '{name}': has no totals")
+        raise NotThere(f"release '{name}': has no totals")
     shown = [line.for_people(study.size) for line in lines]
     last = shown[0]
     title = heading(f"{event_words(study, declared.totals)}: totals so far")
@@ -247,7 +247,7 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
     named = {f"{marginal.table}:{marginal.column}": marginal for marginal in marginals}
     marginal = named.get(fields.get("column") or next(iter(named), ""))
     if marginal is None:
-        raise UserError(f"release '{name}': has no column '{fields.get('column')}'")
+        raise NotThere(f"release '{name}': has no column '{fields.get('column')}'")
     rows = [
         {
             "value": bar.name,
@@ -276,7 +276,7 @@ def _map(state: State, name: str, fields: Fields) -> FigureFile:
     period, query = fields.get("period") or None, fields.get("q") or QUERY
     shown = region_map(state.public, state.outlines, name, period, query)
     if shown is None:
-        raise UserError(f"release '{name}': has no outlines of its regions here")
+        raise NotThere(f"release '{name}': has no outlines of its regions here")
     rows = [
         {
             "region": region.name,

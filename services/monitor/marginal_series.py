@@ -13,7 +13,7 @@ import numpy as np
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.answers.tables.table_facts import PublishedTables, Value
 from stream_dp.client import PublicLog
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, NotThere, UserError
 from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import RESPONDENTS
 from stream_dp.study.field_types import ABSENT
@@ -133,7 +133,7 @@ def series_of_columns(
     for column in columns:
         which, _, attribute = column.partition(":")
         if attribute not in last.names.get(which, ()):
-            raise UserError(f"release '{name}': has no column '{column}'")
+            raise NotThere(f"release '{name}': has no column '{column}'")
     points = {column: _by_value(last, column) for column in columns}
     labels, published, fused = _labels(public, name), public.periods_of(name), False
     for position, label in enumerate(labels):

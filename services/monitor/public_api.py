@@ -231,6 +231,17 @@ class Refusal(_Typed):
     lines: list[str]
 
 
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refusal} for status in (400, 404, 503)
+}
+
+
+def file_responses(*media: str) -> dict[int | str, dict[str, Any]]:
+    """What an address of files answers, for the document of the API."""
+    content: dict[str, Json] = {one.partition(";")[0]: {} for one in media}
+    return {200: {"content": content}, **REFUSALS}
+
+
 Text = Annotated[str, Query(max_length=500)]
 Optional = Annotated[str | None, Query(max_length=100)]
 Measure = Annotated[str, Query(pattern="^(share|count)$")]
@@ -278,13 +289,12 @@ def add_api(application: FastAPI, state: State) -> None:
 
     def typed(path: str, model: Any) -> Callable[..., Any]:
         # Answers are made by the client; the model is for the document alone.
-        documented: dict[int | str, dict[str, Any]] = {
-            200: {"model": model},
-            400: {"model": Refusal},
-            404: {"model": Refusal},
-            503: {"model": Refusal},
-        }
-        return application.get(path, responses=documented)
+        return application.get(path, responses={200: {"model": model}, **REFUSALS})
+
+    def known(name: str) -> None:
+        """Raises NotThere for a release that the study does not have."""
+        if declared.declared(name) is None:
+            declared.release(name)
 
     @typed("/api/v1/study", StudyAnswer)
     def study(request: Request) -> Response:
@@ -335,6 +345,7 @@ def add_api(application: FastAPI, state: State) -> None:
         of: whom a share is of: everybody, respondents or another query; the answer names them as
         `people`
         """
+        known(release)
         path, asked = region_path(region), of_people(query, of)
         answer = public.answer(release, asked, period, count=is_count(measure), region=path)
         return answered({**answer.as_dict(), "head": state.head})
@@ -353,6 +364,7 @@ def add_api(application: FastAPI, state: State) -> None:
         of: whom shares are of: everybody, respondents or another query.
         band: `simultaneous` for intervals that contain all true answers together
         """
+        known(release)
         asked = of_people(query, of)
         question = Question(asked, asked, count=measure == "count")
         line = line_of(public, release, question, together=band == "simultaneous")
@@ -381,6 +393,8 @@ def add_api(application: FastAPI, state: State) -> None:
         `other_release` and `other_query` are by default those of the first answer. `noise_alone` is
         the chance that noise alone gives a difference at least this large.
         """
+        known(release)
+        known(other_release or release)
         first = ReleaseQuery(release, of_people(query, of), period, region_path(region))
         second = ReleaseQuery(
             other_release or release,

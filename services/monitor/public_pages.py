@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from stream_dp import __version__
 from stream_dp.answers.query import of_people
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, NotThere, UserError
 from stream_dp.log.log import Log, LogError
 
 from ..portals.series import SERIES_MEDIA, series_table
@@ -35,6 +35,7 @@ from .public_api import (
     Measure,
     Optional,
     add_api,
+    file_responses,
     is_count,
     region_path,
     release_at_index,
@@ -45,13 +46,16 @@ from .query_forms import LONGEST_QUERY, FigureLinks, PageQuery, query_of_form, w
 from .render import render
 
 _HTML = "text/html; charset=utf-8"
+SQLITE_MEDIA = "application/vnd.sqlite3"
 _NOT_SHOWN, _NOT_ANSWERED = "This public log cannot be shown", "This cannot be answered"
+_NOT_HERE = "Nothing is here"
 # By error: the status, the title, and the line; a UserError has lines.
 _FAULTS: dict[type, tuple[int, str, str]] = {
     Inconsistent: (503, _NOT_SHOWN, ""),
+    NotThere: (404, _NOT_HERE, ""),
     UserError: (400, _NOT_ANSWERED, ""),
     RequestValidationError: (400, _NOT_ANSWERED, "the address is not understood"),
-    AnyHTTPException: (404, "Nothing is here", "there is no such page"),
+    AnyHTTPException: (404, _NOT_HERE, "there is no such page"),
     LogError: (503, _NOT_SHOWN, "public log: no answer"),
     MemoryError: (503, _NOT_ANSWERED, TOO_MUCH),
     Exception: (500, "Something went wrong", "the monitor's operator can say what"),
@@ -94,7 +98,9 @@ def _faults(application: FastAPI, root: str) -> None:
         if isinstance(error, AnyHTTPException):
             status = error.status_code
         lines = error.lines if isinstance(error, UserError) else [line]
-        return refusal(request.url.path, status, title, lines, root)
+        response = refusal(request.url.path, status, title, lines, root)
+        response.headers.update(getattr(error, "headers", None) or {})  # the methods that it has
+        return response
 
     for kind in _FAULTS:
         application.add_exception_handler(kind, refused)
@@ -200,14 +206,18 @@ def _figures(application: FastAPI, state: State) -> None:
         fields: dict[str, object] = {k: within_length(v) for k, v in request.query_params.items()}
         return fields | {"beside": request.query_params.getlist("beside")}
 
-    @application.get("/figure/{kind}/{name}.{form}")
+    @application.get(
+        "/figure/{kind}/{name}.{form}",
+        response_class=Response,
+        responses=file_responses(*FIGURE_FORMATS.values()),
+    )
     def figure(request: Request, kind: str, name: str, form: str) -> Response:
         """A figure of a page as svg, png (1200 x 630) or csv, with the fields of its address.
 
         kind: release, totals, compare, data, series or map. CSV has the unclipped numbers.
         """
         if form not in FIGURE_FORMATS:
-            raise UserError(f"figure: has no '{form}'; there are {', '.join(FIGURE_FORMATS)}")
+            raise NotThere(f"figure: has no '{form}'; there are {', '.join(FIGURE_FORMATS)}")
         made = figure_file(state, kind, name, fields_of(request))
         body = made.encoded(form, source_line(state))
         return state_response(state, body, FIGURE_FORMATS[form])
@@ -222,16 +232,20 @@ def _figures(application: FastAPI, state: State) -> None:
 def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> None:
     """Adds the downloads."""
 
-    @application.get("/download/log.db")
+    def files(path: str, *media: str) -> Callable[..., Any]:
+        documented = file_responses(*media)
+        return application.get(path, response_class=Response, responses=documented)
+
+    @files("/download/log.db", SQLITE_MEDIA)
     def log() -> Response:
         """The public log, a SQLite file, for `stream-dp verify` and the page's verifier."""
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "log.db"
             write_log(open_log, copy)
             file = copy.open("rb")  # without a name it ends with its last reader
-        return _sent(file, f"{state.public.study.name}-public.db", "application/vnd.sqlite3")
+        return _sent(file, f"{state.public.study.name}-public.db", SQLITE_MEDIA)
 
-    @application.get("/download/series.csv")
+    @files("/download/series.csv", SERIES_MEDIA)
     def series() -> Response:
         """The estimates of all periods with their errors, as SDMX-CSV 2.0."""
         with ExitStack() as undone:
@@ -241,7 +255,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             undone.pop_all()
         return _sent(file, f"{state.public.study.name}-series.csv", SERIES_MEDIA)
 
-    @application.get("/download/{release}/{table}.{form}")
+    @files("/download/{release}/{table}.{form}", *FORMATS.values())
     def download(release: str, table: str, form: str, period: Optional = None) -> Response:
         """A table of a release: panel, measurements, estimates; groups, people of data sets.
 
@@ -259,7 +273,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
         name = "-".join([state.public.study.name, release, table, *([period] if period else [])])
         return _sent(file, f"{name}.{form}", FORMATS[form])
 
-    @application.get("/events")
+    @files("/events", "text/event-stream")
     def events() -> Response:
         """Server-sent events: `head`, now and with every new release."""
         raise HTTPException(404)  # the process that holds the connections answers it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stream_dp.client import PublicLog
-from stream_dp.errors import UserError
+from stream_dp.errors import NotThere
 from stream_dp.planning.group_errors import group_table
 from stream_dp.study import Family
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
@@ -77,5 +77,5 @@ def any_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigu
     """The figures of a data set of any family. Raises UserError without a data set."""
     declared = public.study.batch(name)
     if declared is None:
-        raise UserError(f"release '{name}': nothing is published of it yet")
+        raise NotThere(f"release '{name}': nothing is published of it yet")
     return FIGURES[declared.family](public, name, period)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from stream_dp.errors import UserError
+from stream_dp.errors import NotThere, UserError
 from stream_dp.json_object import Json
 from stream_dp.planning.group_errors import group_table
 from stream_dp.release.answer import Answer, Region
@@ -131,7 +131,7 @@ def data_set_page(
     Returns the page and whether the query is understood.
     """
     if state.public.study.batch(name) is None:
-        raise UserError(f"release '{name}': is no data set")
+        raise NotThere(f"release '{name}': is no data set")
     figures = any_figures(state.public, name, period)
     table = None if pair is None else two_way(state.public, name, period, pair)
     pair_links = FigureLinks("data", name, urlencode({"pair": pair, "period": figures.period}))

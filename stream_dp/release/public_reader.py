@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 from pydantic import BaseModel, ValidationError
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, NotThere, UserError
 from stream_dp.log.message import Message, is_part
 from stream_dp.panel import Panel
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
@@ -84,7 +84,7 @@ def keep_none(study: Study, certificate: AnyCertificate, table: str) -> bool:
     return False
 
 
-def nothing_published(study: Study, name: str) -> UserError:
+def nothing_published(study: Study, name: str) -> NotThere:
     """The error for a release of which nothing is published yet, with its first period."""
     declared, every = study.declared(name), study.periods.every
     first = ""
@@ -92,7 +92,7 @@ def nothing_published(study: Study, name: str) -> UserError:
         unit = "period" if every == "step" else every
         first = f"; it has its first answer for {study.first_answer(declared)}, when that {unit}"
         first += " is published"
-    return UserError(f"release '{name}': nothing is published of it yet{first}")
+    return NotThere(f"release '{name}': nothing is published of it yet{first}")
 
 
 def at_period(study: Study, published: Sequence[_P], name: str, period: str | None) -> _P:
@@ -106,7 +106,7 @@ def at_period(study: Study, published: Sequence[_P], name: str, period: str | No
     period = None if period is None else period_label(study.periods, period)
     if period is not None and period not in by_period:
         periods = ", ".join(by_period)
-        raise UserError(f"release '{name}': none at period '{period}'; it has {periods}")
+        raise NotThere(f"release '{name}': none at period '{period}'; it has {periods}")
     # A result may be late: the last is that of the latest period.
     numbers = study.periods.numbers
     return by_period[period or max(by_period, key=lambda label: numbers[label])]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from stream_dp.errors import UserError
+from stream_dp.errors import NotThere, UserError
 
 from .attribute import Alphabet, Attribute, matching_codes
 from .declared_sections import Curator, DeclaredPopulation, Gate, Ids, Sampling, WeightingCells
@@ -126,7 +126,7 @@ class Study(StudyKeys):
                 f"release '{name}': a data set, not a panel; 'stream-dp export' writes it"
             )
         names = ", ".join(r.name for r in (*self.releases, *(self.batches or ())))
-        raise UserError(f"release '{name}': the study has no such release; it has {names}")
+        raise NotThere(f"release '{name}': the study has no such release; it has {names}")
 
     def batch(self, name: str) -> DataSetRelease | None:
         """The batch release with the name, or None."""

@@ -72,10 +72,10 @@ class Monitor:
             answer = connection.getresponse()
             return answer.status, answer.read()
 
-    def answer(self, path: str) -> http.client.HTTPResponse:
+    def answer(self, path: str, method: str = "GET") -> http.client.HTTPResponse:
         """An answer with its headers; its body is read."""
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)) as connection:
-            connection.request("GET", path)
+            connection.request(method, path)
             answer = connection.getresponse()
             answer.read()
             return answer

@@ -119,6 +119,13 @@ def test_study_releases_certificates_and_hashes(served: Monitor, public: PublicL
     }
 
 
+ASKED = {
+    "/api/v1/estimate": "?release=pairs&query=pattern%20full",
+    "/api/v1/curve": "?release=pairs&query=pattern%20full",
+    "/api/v1/compare": "?release=pairs&query=pattern%20full&other_query=pattern%20no",
+}
+
+
 def test_every_path_of_the_api_is_described(served: Monitor) -> None:
     paths = data(served, "/openapi.json")["paths"]
     assert isinstance(paths, dict)
@@ -130,17 +137,38 @@ def test_every_path_of_the_api_is_described(served: Monitor) -> None:
 
 def test_every_answer_has_its_stated_type(served: Monitor) -> None:
     document: Any = data(served, "/openapi.json")
-    asked = {
-        "/api/v1/estimate": "?release=pairs&query=pattern%20full",
-        "/api/v1/curve": "?release=pairs&query=pattern%20full",
-        "/api/v1/compare": "?release=pairs&query=pattern%20full&other_query=pattern%20no",
-    }
     for path in [path for path in document["paths"] if path.startswith("/api/")]:
         answers = document["paths"][path]["get"]["responses"]
         stated = answers["200"]["content"]["application/json"]["schema"]
         assert stated, path
-        answer = data(served, path.replace("{index}", "1") + asked.get(path, ""))
+        answer = data(served, path.replace("{index}", "1") + ASKED.get(path, ""))
         validate(answer, {**stated, "components": document["components"]})
+
+
+def test_every_answer_has_a_stated_kind_and_every_method_its_alternative(served: Monitor) -> None:
+    """A file's kind, a refusal's status, and what an address allows."""
+    paths: Any = data(served, "/openapi.json")["paths"]
+    names = {
+        "{kind}/{name}.{form}": "data/homes.csv?column=people:work",
+        "{release}/{table}.{form}": "homes/people.parquet",
+        "metadata/{name}": "metadata/ddi.xml",
+        "{index}": "1",
+    }
+    for path in paths.keys() - {"/events"}:
+        stated = paths[path]["get"]["responses"]
+        address, missing = path, path
+        for name, known in names.items():
+            address = address.replace(name, known)
+            missing = missing.replace(name, "none" if name == "{index}" else known + "x")
+        address += ASKED.get(path, "")
+        answer = served.answer(address)
+        assert (answer.status, address) == (200, address)
+        assert answer.headers.get_content_type() in stated["200"]["content"]
+        if missing != path:
+            assert str(served.answer(missing).status) in stated, missing
+        refused = served.answer(address, "DELETE")
+        assert (refused.status, refused.headers["Allow"]) == (405, "GET, HEAD")
+    assert "text/event-stream" in paths["/events"]["get"]["responses"]["200"]["content"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +179,7 @@ def test_every_answer_has_its_stated_type(served: Monitor) -> None:
         ("/download/pairs/panel.csv", 200),
         ("/api/v1/none", 404),
         ("/api/v1/estimate?release=pairs&query=nothing", 400),
-        ("/download/pairs/panel.exe", 400),
+        ("/download/pairs/panel.exe", 404),
         ("/api/v1/estimate?" + "x" * 5000, 414),
         ("/", 200),
     ],
@@ -198,16 +226,16 @@ def test_downloads_are_the_published_tables(served: Monitor, public: PublicLog, 
 def test_what_is_asked_wrong_is_one_line(served: Monitor) -> None:
     for path, status in {
         "/api/v1/estimate?release=pairs&query=nothing": 400,
-        "/api/v1/estimate?release=none&query=pattern%20full": 400,
+        "/api/v1/estimate?release=none&query=pattern%20full": 404,
         "/api/v1/estimate?release=pairs": 400,
         "/api/v1/estimate?release=pairs&query=" + "x" * 600: 400,
         "/api/v1/certificates/0": 404,
         "/api/v1/certificates/99999999999999999999": 404,
         "/api/v1/none": 404,
-        "/download/pairs/panel.exe": 400,
-        "/download/pairs/groups.csv": 400,
-        "/download/homes/panel.csv": 400,
-        "/download/pairs/panel.csv?period=1999-01": 400,
+        "/download/pairs/panel.exe": 404,
+        "/download/pairs/groups.csv": 404,
+        "/download/homes/panel.csv": 404,
+        "/download/pairs/panel.csv?period=1999-01": 404,
     }.items():
         got, body = served.get(path)
         assert got == status, path

@@ -102,21 +102,23 @@ def test_a_link_has_a_preview(named: Monitor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "line"),
+    ("path", "status", "line"),
     [
-        ("/figure/release/pairs.exe?q=pattern+full", "there are svg, png, csv"),
-        ("/figure/none/pairs.svg", "there is no kind"),
-        ("/figure/release/pairs.svg", "name a question"),
-        ("/figure/release/pairs.svg?q=nothing", "not understood"),
-        ("/figure/totals/pairs.svg", "has no totals"),
-        ("/figure/data/homes.svg?column=people:none", "has no column"),
-        ("/figure/data/homes.svg?pair=people:none:work", "has no two columns"),
-        ("/figure/compare/none.svg", "nothing is published"),
+        ("/figure/release/pairs.exe?q=pattern+full", 404, "there are svg, png, csv"),
+        ("/figure/none/pairs.svg", 404, "there is no kind"),
+        ("/figure/release/pairs.svg", 400, "name a question"),
+        ("/figure/release/pairs.svg?q=nothing", 400, "not understood"),
+        ("/figure/totals/pairs.svg", 404, "has no totals"),
+        ("/figure/data/homes.svg?column=people:none", 404, "has no column"),
+        ("/figure/data/homes.svg?pair=people:none:work", 400, "has no two columns"),
+        ("/figure/compare/none.svg", 404, "nothing is published"),
     ],
 )
-def test_what_is_no_figure_is_refused_in_a_line(named: Monitor, path: str, line: str) -> None:
-    status, body = named.get(path)
-    assert (status, line in body.decode()) == (400, True)
+def test_what_is_no_figure_is_refused_in_a_line(
+    named: Monitor, path: str, status: int, line: str
+) -> None:
+    got, body = named.get(path)
+    assert (got, line in body.decode()) == (status, True)
 
 
 def test_the_url_of_a_monitor_is_an_address(capsys: pytest.CaptureFixture[str]) -> None:

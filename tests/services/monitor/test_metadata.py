@@ -48,7 +48,7 @@ def test_every_document_has_its_type_and_any_page_may_read_it(known: Monitor) ->
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert known.get("/metadata") == known.get("/metadata/dcat.jsonld")
     status, body = known.get("/metadata/none.json")
-    assert (status, "metadata: no such document" in body.decode()) == (400, True)
+    assert (status, "metadata: no such document" in body.decode()) == (404, True)
 
 
 def test_every_address_is_a_download_of_this_monitor(known: Monitor) -> None:
@@ -73,7 +73,7 @@ def test_every_address_is_a_download_of_this_monitor(known: Monitor) -> None:
 def test_a_monitor_without_an_address_says_so(served: Monitor, public: PublicLog) -> None:
     status, body = served.get("/metadata/datapackage.json")
     lines: Any = json.loads(body)["lines"]
-    assert (status, len(lines)) == (400, 1)
+    assert (status, len(lines)) == (404, 1)
     assert "start it with --url https://HOST" in lines[0]
     croissant = json.loads(served.get("/metadata/croissant.json")[1])
     files = {file["contentUrl"] for file in croissant["distribution"]}
