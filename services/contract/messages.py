@@ -17,7 +17,7 @@ from stream_dp.release.public_reader import READERS
 from stream_dp.release.published_panels import STUDY_TYPE
 from stream_dp.release.published_weights import WEIGHTS_TYPE, WeightsStatement
 from stream_dp.release.signatures import KEY_TYPE
-from stream_dp.release.study_plan import PLAN
+from stream_dp.release.study_plan import PLAN, ReleasePlan
 from stream_dp.study import Run, Study, topics
 from stream_dp.study.run_settings import Input
 
@@ -74,6 +74,7 @@ def all_of(*schemas: Schema) -> Schema:
 Messages = dict[str, Schema]
 
 _TEXT: Schema = {"type": "string"}
+BINARY: Schema = {"type": "string", "format": "binary"}  # as documents of APIs say bytes
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _DIGEST: Schema = matching("^[0-9a-f]{64}$")
 _SIGNER: Schema = matching("^ed25519:[0-9a-f]{64}$")
@@ -94,6 +95,7 @@ def shared_schemas() -> dict[str, Schema]:
     _, public = models_json_schema(
         [
             (WeightsStatement, "serialization"),
+            (ReleasePlan, "serialization"),
             *((reader.certificate, "serialization") for reader in dict.fromkeys(READERS.values())),
         ],
         ref_template=f"{SHARED}{{model}}",
@@ -362,7 +364,7 @@ def _releases(study: Study, source: str, *, signed: bool, weighed: bool) -> Mess
         object_of({"study": {"type": "object"}, "study_hash": _DIGEST, "code_version": _TEXT}),
     )
     public = {
-        "studyPlan": _part(STUDY_TYPE, source, PLAN, _JSON),
+        "studyPlan": {**_part(STUDY_TYPE, source, PLAN, _JSON), "payload": _plan()},
         "studyDeclaration": _manifest(STUDY_TYPE, source, [declaration], signed=signed),
     }
     if signed:
@@ -396,6 +398,16 @@ def _releases(study: Study, source: str, *, signed: bool, weighed: bool) -> Mess
         public[f"{name}Part"] = _part(kind, source, f"({part_names})", _ARROW, dated=dated)
         public[f"{name}Release"] = _manifest(kind, source, heads, dated=dated, signed=signed)
     return public
+
+
+def _plan() -> Schema:
+    """By release, its plan."""
+    words = "A plan of more than a part's length is the JSON of its parts, joined in order."
+    return {
+        "type": "object",
+        "additionalProperties": shared(ReleasePlan.__name__),
+        "description": words,
+    }
 
 
 def _part(kind: str, source: str, names: str, content: str, *, dated: bool = False) -> Schema:
@@ -449,11 +461,11 @@ def _message(
 ) -> Schema:
     """A message in AsyncAPI.
 
-    payload: the schema; None for bytes without a schema.
+    payload: the schema; None for bytes.
     content: the media type; by default JSON with a payload, else bytes.
     """
     media = content or (_BYTES if payload is None else _JSON)
     bindings = None if key is None else {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
-    optional = {"headers": headers, "payload": payload, "bindings": bindings}
+    optional = {"headers": headers, "bindings": bindings}
     fields = {name: value for name, value in optional.items() if value is not None}
-    return {"summary": summary, "contentType": media, **fields}
+    return {"summary": summary, "contentType": media, "payload": payload or BINARY, **fields}

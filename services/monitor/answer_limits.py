@@ -113,7 +113,7 @@ class AnswerCache:
 
 
 def _size(key: tuple[str, ...], answer: Work) -> int:
-    return sum(map(len, key)) + len(answer.body) + 1000
+    return sum(map(len, key)) + len(answer.body) + len(answer.packed) + 1000
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ health and cached pages at once, under any load.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -37,6 +39,8 @@ from .live_updates import Live
 from .render import ASSETS, resource
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
+_PACKED = re.compile("text/|json|xml|yaml")  # kinds of bodies that gzip makes smaller
+_WORTH_PACKING, _LEVEL = 1000, 6  # bytes, and how hard gzip tries
 # The fields of addresses. A link of a newsletter has others, on which no answer depends.
 _FIELDS = {
     *("q", "query", "release", "period", "measure", "region", "of", "band", "panel", "beside"),
@@ -126,7 +130,8 @@ class _Front:
         if path == "/healthz":
             return Response("ok\n" if ready else "not ready\n", 200 if ready else 503)
         if path == "/metrics":
-            text = f"# TYPE {READY} gauge\n{READY} {int(ready)}\n"
+            help_line = f"# HELP {READY} Whether there is something to show."
+            text = f"{help_line}\n# TYPE {READY} gauge\n{READY} {int(ready)}\n"
             return Response(text, media_type="text/plain")
         if path in self._assets:
             body, media = self._assets[path]
@@ -148,10 +153,12 @@ class _Front:
         question = Work(data, await request.body())
         answer = await _while_connected(receive, self._answer(question))
         etag = dict(answer.data["headers"]).get("etag")
-        if etag is not None and request.headers.get("if-none-match") == etag:
+        known = request.headers.get("if-none-match", "").removeprefix("W/")
+        if etag is not None and known == etag:
             headers = {"ETag": etag, "Cache-Control": "no-cache"}
             return Response(status_code=304, headers=headers)
-        return _StateResponse(answer)
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        return _StateResponse(answer, packed=packed)
 
     async def _answer(self, question: Work) -> Work:
         """The answer to a question; unless it is a download, shared by all who ask it now."""
@@ -191,6 +198,10 @@ class _Front:
             served = self._served()
             answer = await served.ask(question, DEADLINE)
         if answer.data["status"] == 200 and "etag" in dict(answer.data["headers"]):
+            kind = dict(answer.data["headers"]).get("content-type", "")
+            if len(answer.body) >= _WORTH_PACKING and _PACKED.search(kind):
+                packed = await asyncio.to_thread(gzip.compress, answer.body, _LEVEL, mtime=0)
+                answer = replace(answer, packed=packed)
             self._limits.cache.keep(self._key(served, question), answer)
         return answer
 
@@ -213,13 +224,22 @@ async def _while_connected(receive: Receive, answer: Coroutine[Any, Any, Work]) 
 
 
 class _StateResponse(Response):
-    """The unchanged response of a state, streamed from a file if the answer has a file."""
+    """The unchanged response of a state, streamed from a file if the answer has a file.
 
-    def __init__(self, answer: Work) -> None:
-        super().__init__(answer.body, answer.data["status"])
+    packed: whether the client takes a body by gzip
+    """
+
+    def __init__(self, answer: Work, *, packed: bool = False) -> None:
+        packed = packed and bool(answer.packed)
+        super().__init__(answer.packed if packed else answer.body, answer.data["status"])
         self._file = answer.file
-        headers = answer.data["headers"]
-        self.raw_headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers]
+        headers = dict(answer.data["headers"])
+        if answer.packed:
+            headers["vary"] = "Accept-Encoding"
+        if packed:
+            headers["etag"] = f"W/{headers['etag']}"  # of other bytes with the same meaning
+            headers |= {"content-length": str(len(answer.packed)), "content-encoding": "gzip"}
+        self.raw_headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if self._file is None:

@@ -41,11 +41,13 @@ class Work:
     """A question to a fork or its answer: plain data with bytes.
 
     file: an open file to send along, or None.
+    packed: the body by gzip; empty where it is not kept.
     """
 
     data: Json
     body: bytes = b""
     file: IO[bytes] | None = None
+    packed: bytes = b""
 
     def encoded(self) -> bytes:
         data = json.dumps(self.data).encode()

@@ -26,6 +26,7 @@ from stream_dp.log.sealed import SealedLog
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
 from stream_dp.population.report_decoding import Decoder
+from stream_dp.services.contract.messages import BINARY
 from stream_dp.services.contract.schema import asyncapi
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.table_topic import send_table
@@ -77,7 +78,7 @@ class Contract:
         written = None if record.key is None else record.key.decode()
         if key is not None and not self._valid(key, written):
             return False
-        if message.get("payload") is None:
+        if message["payload"] == BINARY:
             return record.value is not None
         try:
             payload = None if record.value is None else json.loads(record.value)
@@ -174,7 +175,7 @@ def test_a_record_that_was_changed_is_no_message(lived):
                         kept = record.headers[:i] + record.headers[i + 1 :]
                         assert contract.fits(topic, record._replace(headers=kept)) == []
                         tried += 1
-                if "payload" not in message or record.value is None:
+                if message["payload"] == BINARY or record.value is None:
                     continue
                 payload = json.loads(record.value)
                 for field in ("person", "type", "id", "index", "parts", "attempt", "job", "rho"):
@@ -215,6 +216,15 @@ def documents():
 
 
 @pytest.mark.skipif(not SCHEMA.exists(), reason="no schema of AsyncAPI: run tests/tools")
+def test_every_message_has_a_payload_and_json_a_shape(lived):
+    for document in [*documents(), asyncapi(lived.setting.study, lived.setting.run)]:
+        for topic, channel in document["channels"].items():
+            for name, message in channel["messages"].items():
+                written = message["payload"] != BINARY
+                assert written or message["contentType"] != "application/json", (topic, name)
+    assert OF_OPEN.messages["releases"]["studyPlan"]["payload"]["type"] == "object"
+
+
 def test_the_document_is_asyncapi_3(lived):
     valid = draft("7", json.loads(SCHEMA.read_text("utf-8")))
     for document in [*documents(), asyncapi(lived.setting.study, lived.setting.run)]:

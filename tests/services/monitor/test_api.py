@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from typing import Any
@@ -246,4 +247,15 @@ def test_a_head_never_changes(served: Monitor, public: PublicLog) -> None:
     etag = f'"{public.head[:32]}"'
     assert served.get("/", {"If-None-Match": etag}) == (304, b"")
     assert served.get("/", {"If-None-Match": '"other"'})[0] == 200
+    assert served.get("/", {"If-None-Match": f"W/{etag}"})[0] == 304
     assert served.get("/", method="HEAD") == (200, b"")
+
+
+def test_a_body_of_text_is_sent_packed_where_it_is_taken(served: Monitor) -> None:
+    for path in ("/", "/api/v1/privacy", "/figure/data/homes.svg?column=people:work"):
+        status, whole = served.get(path)
+        packed = served.get(path, {"Accept-Encoding": "gzip"})
+        assert (status, packed[0], gzip.decompress(packed[1])) == (200, 200, whole)
+        assert len(packed[1]) < len(whole) / 2
+    picture = "/figure/data/homes.png?column=people:work"
+    assert served.get(picture, {"Accept-Encoding": "gzip"}) == served.get(picture)
