@@ -34,6 +34,7 @@ from stream_dp.study.periods import Periods
 T = TypeVar("T")
 MOST_VALUES = 60  # that are proposed for a column
 _EMPTY = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", ".", "-")  # of no answer
+_ANY = "{}"  # what differs in names of columns
 _NAMES = ("column", "name", "variable", "attribute")
 _VALUES = ("value", "code")
 _PLAIN_LABEL = re.compile(r"[^\W_][^,|?&\"']{0,59}")  # that a list of answers can have
@@ -216,11 +217,17 @@ class TableHeader:
 
     @property
     def wide(self) -> str:
-        """The pattern of most columns that end in a number, as `m{}`; empty if there is none."""
-        return numbered_columns(self.names)
+        """The pattern of most columns that end in a number, as `m{}`; empty if there is none.
+
+        `{}` are the columns that are named as periods.
+        """
+        return _ANY if len(self.matching(_ANY)) > 1 else numbered_columns(self.names)
 
     def matching(self, pattern: str) -> list[str]:
         """The columns that a pattern with `{}` fits."""
+        if pattern == _ANY:
+            named = ((name, named_period(name)) for name in self.names)
+            return [name for name, period in named if period and period[0] != "step"]
         prefix, _, suffix = pattern.partition("{}")
         fits = re.compile(re.escape(prefix) + ".*" + re.escape(suffix), re.DOTALL).fullmatch
         return [name for name in self.names if fits(name)]
@@ -259,6 +266,8 @@ class TableHeader:
         UserError for a column without a period.
         """
         columns, labels = self.matching(pattern), periods.labels
+        if pattern == _ANY and {PeriodTexts(periods).label(c) for c in columns} <= {*labels}:
+            return {}  # `send` knows them by their names
         prefix, _, suffix = pattern.partition("{}")
         texts = {column: column[len(prefix) : len(column) - len(suffix)] for column in columns}
         try:

@@ -128,6 +128,25 @@ def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
     assert "would not count" not in stream_dp(*command)
 
 
+@pytest.mark.parametrize(
+    ("months", "first"),
+    [
+        ("2021-11,2021-12,2022-01", "2021-11"),
+        ("2019,2020,2021", "2019"),
+        ("2021Q3,2021Q4", "2021-Q3"),
+    ],
+)
+def test_columns_that_are_named_as_periods(months, first, tmp_path, stream_dp, monkeypatch):
+    count = months.count(",") + 1
+    (tmp_path / "w.csv").write_text(f"id,{months}\n1{',0' * count}\n2{',1' * count}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("attribute = poor\n2\n\n0,1\n\n"))
+    printed = stream_dp("init", "w.csv")
+    study, _ = load_study(tmp_path / "w.toml")
+    assert (study.periods.first, study.periods.count) == (first, count)
+    assert "would not count" not in stream_dp(*sent_command(printed))
+
+
 def test_a_file_without_ids(tmp_path, stream_dp, monkeypatch, capsys):
     (tmp_path / "t.csv").write_text("work,sex\nyes,f\nno,m\nno,m\n")
     monkeypatch.chdir(tmp_path)
