@@ -72,10 +72,7 @@ class Fan:
         unit = "percentage points around the true share, 95 of 100 cases"
         marks: list[Mark] = list(frame.axes(period_ticks(self.labels, width - 102), unit))
         for style, budget in zip(_BANDS, self.budgets, strict=True):
-            upper, lower = (
-                [(i, s * 100 * h) for i, h in enumerate(budget.halves)] for s in (1, -1)
-            )
-            marks.append(Path(style, f"M{_line(frame, upper)}L{_line(frame, lower[::-1])}Z"))
+            marks.append(Path(style, _band(frame, budget.halves)))
         for budget in self.budgets:
             y = frame.y(100 * budget.halves[-1])
             x = px(width - frame.right + 4)
@@ -84,17 +81,13 @@ class Fan:
         return Chart(width, 260, f"{self.title}, in percentage points. {rows}", tuple(marks))
 
 
-def _line(frame: Frame, points: Sequence[tuple[int, float]]) -> str:
-    """A line through the middles of periods; a lone period has the whole width."""
+def _band(frame: Frame, halves: Sequence[float]) -> str:
+    """The outline of a band around 0; of a lone period it has the whole width."""
     half = frame.period_width / 2
-    corners = [(frame.x(i) + s, frame.y(v)) for i, v in points for s in _ends(len(points), half)]
-    if points and points[0][0] > points[-1][0]:
-        corners = corners[::-1] if len(points) == 1 else corners
-    return "L".join(f"{px(x)} {y}" for x, y in corners)
-
-
-def _ends(points: int, half: float) -> tuple[float, ...]:
-    return (-half, half) if points == 1 else (0.0,)
+    shifts = (-half, half) if len(halves) == 1 else (0.0,)
+    upper = [(px(frame.x(i) + s), 100 * h) for i, h in enumerate(halves) for s in shifts]
+    corners = [*upper, *((x, -value) for x, value in reversed(upper))]
+    return f"M{'L'.join(f'{x} {frame.y(value)}' for x, value in corners)}Z"
 
 
 def queries(study: Study) -> list[str]:
