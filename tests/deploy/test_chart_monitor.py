@@ -61,6 +61,9 @@ def test_its_command_is_the_programs_and_its_port_is_served(tmp_path: Path) -> N
     (port,) = container["ports"]
     assert options.listen.endswith(f":{port['containerPort']}")
     assert container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+    probe = container["livenessProbe"]["exec"]["command"][-1]
+    assert probe.startswith(f"[ -e {environment(container)['AGAIN_HOLD']} ] || exec python")
+    assert f"http://127.0.0.1:{port['containerPort']}/metrics'" in probe
     documents = rendered(tmp_path, ON)
     (service,) = (d for (k, n), d in documents.items() if k == "Service" and "monitor" in n)
     labels = deployment["spec"]["template"]["metadata"]["labels"]

@@ -52,6 +52,9 @@ def test_its_command_asks_for_a_token_and_its_port_is_served(tmp_path: Path) -> 
     (port,) = container["ports"]
     assert options.listen.endswith(f":{port['containerPort']}")
     assert container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+    probe = container["livenessProbe"]["exec"]["command"][-1]
+    assert probe.startswith(f"[ -e {environment(container)['AGAIN_HOLD']} ] || exec python")
+    assert f"http://127.0.0.1:{port['containerPort']}/healthz'" in probe
     assert environment(container)["STREAM_DP_LOG"] == REQUIRED["log"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert pod["automountServiceAccountToken"] is False

@@ -109,7 +109,7 @@ def test_pods_have_no_rights_that_they_do_not_need(tmp_path: Path) -> None:
         writable = {m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")}
         assert writable <= {"/tmp", "/state"}
         assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
-        assert container["resources"]["limits"]["memory"]
+        assert container["resources"]["limits"].keys() >= {"memory", "ephemeral-storage"}
 
 
 def test_the_worker_does_not_write_the_releasers_snapshots(tmp_path: Path) -> None:

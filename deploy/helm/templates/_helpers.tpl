@@ -115,3 +115,18 @@ capabilities: {drop: [ALL]}
       app.kubernetes.io/component: {{ $component }}
 {{- end }}
 {{- end -}}
+
+{{- /* Whether a process answers, unless its container waits for a person; the argument is the address. */ -}}
+{{- define "stream-dp.alive" -}}
+exec:
+  command:
+    - sh
+    - -c
+    - >-
+      [ -e /tmp/held ] || exec python -P -c "import urllib.request as r;
+      r.urlopen('http://127.0.0.1:{{ . }}', timeout=10)"
+initialDelaySeconds: 60
+periodSeconds: 30
+timeoutSeconds: 15
+failureThreshold: 10
+{{- end -}}
