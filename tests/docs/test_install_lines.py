@@ -166,3 +166,10 @@ def test_apt_would_refuse_what_a_package_excludes(bookworm: Path) -> None:
     """The simulation sees a conflict where there is one."""
     assert simulated("", ["tree"], bookworm).returncode == 0
     assert simulated(EXCLUDING, ["tree"], bookworm).returncode == 100
+
+
+def test_an_archive_of_the_sources_has_what_the_commands_need() -> None:
+    lines = (ROOT / "MANIFEST.in").read_text("utf-8").splitlines()
+    taken = {name for line in lines for name in line.split()[1:]}
+    folders = "benchmarks deploy docs examples native r requirements services tests"
+    assert taken >= {*folders.split(), ".ci", "requirements.lock", "mkdocs.yml"}
