@@ -75,6 +75,11 @@ class Form:
         self.fields.append(field)
         return value
 
+    def forget(self, key: str, choices: Sequence[str]) -> None:
+        """Leaves out an answer that is none of the choices any more."""
+        if self._answers.get(key) not in choices:
+            self._answers = {k: answer for k, answer in self._answers.items() if k != key}
+
     def choose(
         self,
         key: str,

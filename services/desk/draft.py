@@ -183,6 +183,7 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
     study, drawn, faults = None, None, tuple[str, ...]()
     try:
         study = declared.study(link)
+        form.forget("picture", queries(study))
         query = form.choose("picture", _DRAWN, queries(study), telling_query(study))
         drawn = fan(study, query, people.size)
     except UserError as error:

@@ -129,7 +129,7 @@ def _half_widths(
         data_sets = [planned_data_set(study, r) for r in study.schedule(batch).values()]
         labels = [study.periods.labels[number - 1] for number in study.due_periods(batch)]
         errors = [
-            next(p.most for p in data_set.phases if p.title == "single columns") / people
+            next(p for p in data_set.phases if p.title.startswith("single columns")).most / people
             for data_set in data_sets
         ]
         return tuple(labels), tuple(_QUANTILE * error for error in errors)

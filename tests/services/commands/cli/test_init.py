@@ -418,3 +418,16 @@ def test_every_answer_can_be_changed_at_the_terminal(tmp_path, monkeypatch, caps
     assert 1.9 < float(epsilon(study.rho, study.delta)) <= 2
     assert terminal.readline() == "never"
     assert "write the first period and how many" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_absent_after_all_repeats_the_last(tmp_path, stream_dp, monkeypatch):
+    rows = [f"{i},2025-0{m},{i % 2}" for i in range(60) for m in (1, 2) if m == 1 or i > 30]
+    (tmp_path / "later.csv").write_text("\n".join(["id,month,poor", *rows, ""]))
+    monkeypatch.chdir(tmp_path)
+    lines = "2025-01, 2\n60\ncomplete = yes\n0,1\nprice = 600000\n600000\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    stream_dp(*sent_command(stream_dp("init", "later.csv")))
+    stream_dp("close", "later.toml", "2025-02", "--yes")
+    stream_dp("run", "later.toml", "--until-idle")
+    # Half of all are poor in both months, because nobody's last answer is forgotten.
+    assert "50.000%" in stream_dp("estimate", "later.toml", "poor-patterns", "pattern 1 1")
