@@ -27,6 +27,7 @@ class PlannedPhase:
     least, most: the standard deviations of a cell's noise, in people or groups: of the candidate
         with the least, and with the most.
     charge: `CHARGES`: what the charges up to this phase are proved to be.
+    gaussian: whether all that reads the data is discrete Gaussian answers, without a selection.
     """
 
     title: str
@@ -37,6 +38,7 @@ class PlannedPhase:
     least: float
     most: float
     charge: str
+    gaussian: bool
 
     @staticmethod
     def of(
@@ -55,6 +57,7 @@ class PlannedPhase:
             least=min(deviations),
             most=max(deviations),
             charge=CHARGES[phase.exact],
+            gaussian=isinstance(phase, Everything),
         )
 
     @property

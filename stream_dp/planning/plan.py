@@ -42,6 +42,8 @@ from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 from stream_dp.study.period_gate import GATE, gate_charges, period_gate
 from stream_dp.study.study import checked_study
 
+from .proved_epsilon import ProvedEpsilon
+
 _WIDE = 10_000  # standard deviations from which a sum is an integral
 _REACH = 12  # standard deviations that a sum covers beyond its first term
 _LEAST_STATED = 1e-12  # a smaller probability is stated as below this one
@@ -227,6 +229,10 @@ class Plan:
             costs[GATE] = self.study.gate.rho
         return composed_cost(self.study.strata, costs)
 
+    @cached_property
+    def proved(self) -> ProvedEpsilon:
+        return ProvedEpsilon(self.study, self.mechanisms)
+
     def ledger(self) -> Ledger:
         """A ledger of the study before any charge."""
         return Ledger(self.study.rho, self.study.strata)
@@ -290,6 +296,7 @@ class Plan:
             "delta": str(study.delta),
             "epsilon_planned": str(epsilon(self.total, study.delta)),
             "epsilon_total": str(epsilon(study.rho, study.delta)),
+            **self.proved.facts(self.total),
             "warnings": list(self.warnings),
         }
 
@@ -333,9 +340,7 @@ class Plan:
             "",
             f"total rho: {self.total} = {float(self.total):.6g} of {float(study.rho):.6g} declared"
             + (f"; {float(spare):.6g} is not planned for" if spare else ""),
-            f"in (eps, delta) at delta = {float(study.delta):g}: eps = "
-            f"{epsilon(self.total, study.delta)}; of the whole budget "
-            f"{epsilon(study.rho, study.delta)}",
+            *self.proved.words(self.total),
             *(f"warning: {line}" for line in self.warnings),
         ]
         return "\n".join(lines)

@@ -122,6 +122,7 @@ def planned_levels(study: Study, release: SizesRelease) -> list[PlannedLevel]:
                 least=min(deviations),
                 most=max(deviations),
                 charge=CHARGES[is_exact(release)],
+                gaussian=release.epsilon is None and isinstance(level, LevelPlan),
             )
         )
     return planned

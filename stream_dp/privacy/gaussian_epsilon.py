@@ -1,0 +1,111 @@
+"""An eps below that of zCDP, for studies whose noise is discrete Gaussian alone.
+
+The proof is in `docs/proofs/gaussian-epsilon.md`. In short: a discrete Gaussian answer of variance
+s2 to an integer count is a continuous Gaussian answer of variance (1 - f) s2, rounded at random, up
+to a factor of probabilities that `_distance` bounds. Continuous Gaussian answers that cost rho in
+zCDP, chosen adaptively, have the privacy loss of one Gaussian answer that costs rho. So discrete
+ones with delta have at most the eps of one continuous answer of cost rho / (1 - f), and a little.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from .zcdp import epsilon
+
+_DIGITS, _TERMS = 50, 400  # of decimals; of continued fractions
+_SLACK = 1 + Decimal("1e-30")  # far more than all rounding of decimals together
+_LEAST = Decimal("1e-6")
+_LEAST_EXPONENT = 2.5  # of the first Fourier coefficient
+_TAIL = Decimal("0.5")  # the least argument of a tail of the normal law
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+
+
+@lru_cache(maxsize=1024)
+def gaussian_epsilon(rho: Fraction, delta: Fraction, least: Fraction) -> Decimal:
+    """Bounds the eps of (eps, delta)-DP, rounded up to 6 decimals; at most that of zCDP.
+
+    rho: what discrete Gaussian answers to integer counts cost the worst pair of neighbours, chosen
+        adaptively or not.
+    least: no variance of their noise is smaller.
+    """
+    above = epsilon(rho, delta)
+    if rho == 0:
+        return above
+    share = _best_share(float(rho), float(least), float(above))
+    if share is None:
+        return above
+    with localcontext(prec=_DIGITS):
+        distance = _distance(rho, share, least)
+        cost = rho / (1 - share)
+        mu = (2 * Decimal(cost.numerator) / Decimal(cost.denominator)).sqrt() * _SLACK
+        target = Decimal(delta.numerator) / Decimal(delta.denominator) / distance.exp() / _SLACK
+        low, high = 0, int(above / _LEAST)
+        if not _fits(high * _LEAST, mu, target):
+            return above
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _fits(middle * _LEAST, mu, target) else (middle, high)
+        found = high * _LEAST + distance * _SLACK
+        return min(above, found.quantize(_LEAST, rounding=ROUND_CEILING))
+
+
+def _best_share(rho: float, least: float, above: float) -> Fraction | None:
+    """A good f, which need not be the best. None if none is allowed."""
+    best: tuple[float, Fraction] | None = None
+    for step in range(13, 200):
+        share = Fraction(step, 100) / Fraction(math.ceil(least * 1000), 1000)
+        exponent = 2 * math.pi**2 * float(share) * least
+        if share < Fraction(1, 2) and exponent > _LEAST_EXPONENT:
+            extra = 0.6 * above * float(share) + 14 * rho * least * math.exp(-2 * exponent)
+            if best is None or extra < best[0]:
+                best = extra, share
+    return None if best is None else best[1]
+
+
+def _distance(rho: Fraction, share: Fraction, least: Fraction) -> Decimal:
+    """Bounds the logarithm of the factor of all answers together.
+
+    Of one answer whose count changes, with f = share and variance s2, the factor lies in a range of
+    eta(s2). By rho the sum of 1 / (2 s2) over such answers is at most rho, and s2 eta(s2) falls
+    from s2 = 1 / (2 pi^2 f (2 - f)) on. So the sum of eta is at most 2 rho s2 eta(s2) at `least`.
+    """
+    f, s2, r = (Decimal(x.numerator) / Decimal(x.denominator) for x in (share, least, rho))
+    square = 2 * _PI * _PI
+    q = (-square * f * s2).exp()
+    mean = 2 * q * (-square * f * (1 - f) * s2).exp() / (1 - q)
+    largest = 2 * q / (1 - q)
+    eta = mean + largest * largest / (1 - largest) + mean / (1 - mean)
+    return 2 * r * s2 * eta * _SLACK
+
+
+def _fits(eps: Decimal, mu: Decimal, delta: Decimal) -> bool:
+    """Whether a Gaussian answer whose mean moves by mu deviations is (eps, delta)-DP.
+
+    Balle, Wang 2018, Theorem 8: delta = P(Z > a) - exp(eps) P(Z > b), a = eps / mu - mu / 2 and
+    b = a + mu. With Mills' ratio R this is phi(a) (R(a) - R(b)), as exp(eps) phi(b) = phi(a).
+    """
+    a = eps / mu - mu / 2
+    if a < _TAIL:
+        return False
+    density = (-a * a / 2).exp() / (2 * _PI).sqrt()
+    return density * (_mills(a)[1] - _mills(a + mu)[0]) * _SLACK <= delta
+
+
+def _mills(x: Decimal) -> tuple[Decimal, Decimal]:
+    """Bounds P(Z > x) / phi(x) from both sides, for x > 0.
+
+    Consecutive approximants of Laplace's fraction 1 / (x + 1 / (x + 2 / (x + ...))) lie on either
+    side of the ratio.
+    """
+    approximants = []
+    for terms in (_TERMS, _TERMS + 1):
+        value = x
+        for k in range(terms, 0, -1):
+            value = x + k / value
+        approximants.append(1 / value)
+    low, high = sorted(approximants)
+    return low / _SLACK, high * _SLACK
