@@ -13,7 +13,7 @@ from stream_dp.errors import UserError
 
 from ..process.command_output import printable
 from .answers_form import Field
-from .draft import PRICE, Draft
+from .draft import AGAIN, PRICE, Draft
 from .draft_picture import Fan
 
 _WIDE = 70  # letters of an answer that are shown
@@ -42,13 +42,14 @@ class Dialogue:
         self._lines: Iterator[str] = iter(lines)
         self._answers: dict[str, str] = {}
         self._asked: list[str] = []  # the keys of answers in order
+        self._is_unseen = False  # whether a new price waits for an empty line
 
     def held(self) -> Draft:
         """The complete draft. Raises UserError if the answers end, or one is wrong."""
         draft = self._draw({})
         self._overview(draft)
         told: set[str] = set()
-        while draft.study is None:
+        while draft.study is None or self._is_unseen:
             field = draft.pending or _field(draft, PRICE)
             for line in draft.faults:
                 self._refuse(line, "")
@@ -87,26 +88,11 @@ class Dialogue:
         self._asked = [*(k for k in self._asked if k != key), key]
         if key != field.key and self._patient:
             self._overview(after)
-        if key == PRICE and self._patient and answer != _field(draft, PRICE).answer:
-            # The picture of the new price comes before the study is written.
-            self._answers = {k: v for k, v in self._answers.items() if k != PRICE}
-            return self._repriced(answer)
+        if key in {PRICE, AGAIN}:
+            # The picture of a new price comes before the study is written.
+            new = answer != _field(draft, PRICE).answer
+            self._is_unseen = self._patient and key == PRICE and new
         return after
-
-    def _repriced(self, answer: str) -> Draft:
-        draft = self._draw({**self._answers, PRICE: answer})
-        self._priced(draft)
-        self._show(f"Price eps {answer}: an empty line writes the study, and a number changes it: ")
-        line = next(self._lines, None)
-        if line is None:
-            raise UserError("init: the price was not confirmed; nothing was written")
-        if not line.strip():
-            self._answers[PRICE] = answer
-            self._asked.append(PRICE)
-            return draft
-        if _changed(draft, line) or line.strip() in {"<", "?"}:
-            return self._draw(self._answers)
-        return self._repriced(line.strip())
 
     def _refused(self, draft: Draft, field: Field, fault: str) -> Draft:
         self._refuse(fault, f"{field.question}: ")

@@ -41,7 +41,7 @@ from .draft_columns import (
 from .draft_picture import Fan, fan, queries, telling_query
 
 SEPARATE, PRODUCT, HISTORIES = "separate", "product", "histories"
-PRICE = "price"
+PRICE, AGAIN = "price", "price again"
 _DRAWN = "Answer in the picture"
 _EPSILON = "1"
 _HIGH = 3  # eps above which the price is typed again
@@ -269,7 +269,7 @@ def _price(form: Form, delta: Fraction) -> Fraction:
             return answer
 
         question = f"eps {typed} is above {_HIGH}, which is weak protection; type {typed} again"
-        form.ask(f"{PRICE} again", question, same, "")
+        form.ask(AGAIN, question, same, "")
     return rho
 
 

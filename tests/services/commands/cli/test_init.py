@@ -409,13 +409,14 @@ class Terminal(io.StringIO):
 def test_every_answer_can_be_changed_at_the_terminal(tmp_path, monkeypatch, capsys):
     (tmp_path / "t.csv").write_text("person,period,work\n1,2025-01,yes\n")
     monkeypatch.chdir(tmp_path)
-    typed = "x|2025-01, 3|40|<|1 = mine|50||yes,no|?|unit = woman|2||never"
+    typed = "x|2025-01, 3|40|<|1 = mine|50||yes,no|?|unit = woman|much|2|width = 2|5|<|2||never"
     terminal = Terminal("\n".join(typed.split("|")))
     monkeypatch.setattr("sys.stdin", terminal)
     assert cli.main(["init", "t.csv"]) == 0
     study, _ = load_study(tmp_path / "mine.toml")
     assert (study.unit, study.size, study.attributes["work"].listed) == ("woman", 50, ("yes", "no"))
     assert 1.9 < float(epsilon(study.rho, study.delta)) <= 2
+    assert study.releases[0].width == 2
     assert terminal.readline() == "never"
     assert "write the first period and how many" in capsys.readouterr().err
 
