@@ -37,6 +37,7 @@ _EMPTY = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", ".", "-")  # of
 _ANY = "{}"  # what differs in names of columns
 _NAMES = ("column", "name", "variable", "attribute")
 _VALUES = ("value", "code")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _PLAIN_LABEL = re.compile(r"[^\W_][^,|?&\"']{0,59}")  # that a list of answers can have
 
 
@@ -168,8 +169,8 @@ def has_every_cell(
     return bool(pc.count_distinct(together).as_py() == expected)
 
 
-def _order(text: str) -> tuple[int, int, str]:
-    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
+def _order(text: str) -> tuple[int, float, str]:
+    return (0, float(text), "") if _NUMBER.fullmatch(text) else (1, 0, text)
 
 
 _PERSON = re.compile(
@@ -180,7 +181,7 @@ _ID = re.compile(r"(id|idcode|key|nr|no|num|number)$")
 _GROUP = re.compile(r"(household|hh|family|hogar)_?(id|key|nr|no|num)?")
 _MEMBER = re.compile(r"(p|per|pers|person|member|line)_?(nr|no|num|number)|member")
 PAIR = "+"  # between the columns of a group's key and a member's number
-_PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time")
+_PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time", "visit")
 _BEFORE = re.compile(r"(survey|reference|ref|interview|report|reporting|observation)_")
 _WITHIN = ("month", "quarter", "week", "day")
 _PAIR = (_GROUP, _MEMBER)

@@ -46,7 +46,7 @@ _DRAWN = "Answer in the picture"
 _EPSILON = "1"
 _HIGH = 3  # eps above which the price is typed again
 _MOST_PEOPLE = 10**9
-_MOST_PATTERNS = 5_000  # of a product whose errors are planned while somebody waits
+_MOST_PATTERNS = 5_000  # whose errors are planned while somebody waits
 _DIGITS = 3  # of rho
 
 
@@ -170,12 +170,15 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
     if len(columns) > 1:
         link = _link(form, layout, len(columns))
     top = min(periods.count, 12)
+    symbols = [len(column.values) + (column.missing == ABSENT) for column in columns]
+    most = math.prod(symbols) if link == PRODUCT else max(symbols)
+    fitting = [k for k in (1, 2, 3) if k <= top and most**k <= _MOST_PATTERNS]
     width = form.ask(
         "width",
         "Periods of a pattern, or of a history",
         lambda answer: whole_number(answer, 1, top),
         1,
-        proposal=str(min(3, periods.count)),
+        proposal=str(min(3, top) if link == HISTORIES else max(fitting, default=1)),
     )
     columns = [_figured(form, column, counted=link != HISTORIES) for column in columns]
     rho = _price(form, Fraction(people.delta))

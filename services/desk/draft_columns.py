@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 from stream_dp.errors import UserError
@@ -14,6 +15,7 @@ from stream_dp.population.tables.column_layout import EACH_ROW
 from stream_dp.population.tables.value_texts import Coding
 from stream_dp.study.attribute import MOST_SYMBOLS
 from stream_dp.study.field_types import ABSENT
+from stream_dp.study.number_texts import plain_decimal
 from stream_dp.study.period_texts import named_period
 from stream_dp.study.periods import Periods
 
@@ -27,6 +29,7 @@ from .column_proposals import (
     study_name,
 )
 from .declared_columns import MOST_LISTED, DeclaredColumn
+from .repeated_ids import NO_REPEATED_IDS, RepeatedIds
 
 LAST = "last answer"  # the missing rule that repeats it
 _MOST_PERIODS, _MOST_PROPOSED, _MOST_RANGE = 600, 8, 10**7
@@ -36,6 +39,8 @@ _ONCE = (
     "each row is a person of its own: the guarantee does not cover a person who has several rows,"
     " or rows in several files"
 )
+_DECIMAL = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?"
+_FRACTIONS = re.compile(rf"({_DECIMAL}) *(?:\.\.+|to) *({_DECIMAL})(?: +by +({_DECIMAL}))?")
 _RANGE = re.compile(r"(-?[0-9]+) *(?:\.\.+|to) *(-?[0-9]+)")
 
 
@@ -49,6 +54,7 @@ class SourceTable:
     sources: by column, the hash of the public table that its proposed values are from.
     is_complete: whether every person has an answer in every period of the table. Its arguments
         are the columns of ids, of the period or an empty text, and of answers.
+    repeated: counts the ids that repeat, see `repeated_ids`.
     """
 
     file: Path
@@ -60,6 +66,7 @@ class SourceTable:
     sources: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
     is_complete: Callable[[tuple[str, ...], str, tuple[str, ...]], bool] = lambda *_: False
+    repeated: Callable[[str, str | None, Sequence[str]], RepeatedIds] = lambda *_: NO_REPEATED_IDS
 
 
 @dataclass
@@ -177,10 +184,6 @@ def asked_layout(
         unknown,
         proposal=header.person,
     )
-    if len(ids) == 2:
-        sending.options += ["--group", ids[0], "--member", ids[1]]
-    elif ids != ("person",):
-        sending.options += ["--person", *ids]
     if ids == (EACH_ROW,):
         notes["person"] = [_ONCE]
     names = [name for name in header.names if name not in ids]
@@ -192,6 +195,13 @@ def asked_layout(
         found or ONE,
         confirmed=not found,
     )
+    if len(ids) == 1 and ids != (EACH_ROW,):
+        ids = _told_apart(form, table, sending, ids[0], period)
+        names = [name for name in names if name not in ids]
+    if len(ids) == 2:
+        sending.options += ["--group", ids[0], "--member", ids[1]]
+    elif ids != ("person",):
+        sending.options += ["--person", *ids]
     if period == NONE:
         pattern = form.ask(
             "pattern",
@@ -218,6 +228,35 @@ def asked_layout(
     attributes = attribute_names(published)
     sending.columns |= {column: name for column, name in attributes.items() if column != name}
     return Layout(ids, "" if period == ONE else period, "", attributes), notes
+
+
+def _told_apart(
+    form: Form, table: SourceTable, sending: Sending, person: str, period: str
+) -> tuple[str, ...]:
+    """Asks for the columns of ids again if ids repeat and a second column tells them apart.
+
+    No answer is proposed: one person's rows can raise the question, and never answer it.
+    """
+    within = None if period in (NONE, ONE) else period
+    others = [name for name in table.header.names if name not in (person, period)]
+    found = table.repeated(person, within, others)
+    if not found.beside:
+        return (person,)
+    pair = f"{found.beside}{PAIR}{person}"
+    same = f"'{person}'" if within is None else f"'{person}' and '{period}'"
+    again = "; if it is the column of the period, name it there" * (period == ONE)
+    chosen = form.choose(
+        "repeated",
+        f"{found.rows} rows repeat an earlier {same}, and none does with '{found.beside}' beside"
+        f" it: write {pair} if ids are numbers within '{found.beside}', {person} if the last row of"
+        f" a person counts{again}",
+        (pair, person),
+        "",
+    )
+    if chosen == person:
+        sending.columns["{}"] = ""
+        return (person,)
+    return (found.beside, person)
 
 
 def _identifying(answer: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -362,7 +401,9 @@ def _values(answer: str) -> Sequence[int | str]:
     """The values in an answer: listed ones, and ranges of numbers. Raises UserError."""
     values: list[int | str] = []
     for part in listed(answer):
-        if ends := _RANGE.fullmatch(part):
+        if (fractions := _FRACTIONS.fullmatch(part)) and re.search(r"[0-9]\.[0-9]|by", part):
+            values += _steps(*(fractions[i] for i in (1, 2, 3)))
+        elif ends := _RANGE.fullmatch(part):
             low, high = int(ends[1]), int(ends[2])
             if not 0 < high - low < _MOST_RANGE:
                 raise UserError(f"a range goes up, by less than {_MOST_RANGE:,}")
@@ -374,3 +415,16 @@ def _values(answer: str) -> Sequence[int | str]:
     if len({*map(str, values)}) < max(2, len(values)):
         raise UserError("write at least two values, each once, such as yes,no or 0 to 10")
     return values if all(type(v) is int for v in values) else [*map(str, values)]
+
+
+def _steps(least: str, most: str, by: str | None) -> list[int | str]:
+    """The numbers of a range in equal steps, by default of its last decimal. Raises UserError."""
+    numbers = [Decimal(text) for text in (least, most, by) if text is not None]
+    low, high, *given = numbers
+    digits = max(-int(number.as_tuple().exponent) for number in numbers)
+    step = given[0] if given else Decimal(1).scaleb(-digits)
+    count, rest = divmod(high - low, step) if step else (Decimal(0), Decimal(1))
+    if rest or not 0 < count < MOST_SYMBOLS:
+        raise UserError(f"a range goes up in whole steps, by less than {MOST_SYMBOLS} of them")
+    texts = [plain_decimal(low + step * i) for i in range(int(count) + 1)]
+    return [int(text) if "." not in text else text for text in texts]

@@ -48,6 +48,7 @@ from .column_proposals import (
 from .dialogue import Dialogue, promise_lines
 from .draft import Draft, drafted
 from .draft_columns import SourceTable
+from .repeated_ids import repeated_ids
 
 _ROWS = 12  # in which a header is looked for
 _ENCODING = "cp1252"  # what Windows writes in Western Europe
@@ -196,6 +197,7 @@ def _source(options: argparse.Namespace, form: Form) -> SourceTable:
         sources,
         _PUBLIC if options.public else "",
         partial(has_every_cell, file.resolve(), format_),
+        partial(repeated_ids, file, format_),
     )
 
 

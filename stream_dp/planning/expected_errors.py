@@ -21,7 +21,7 @@ from stream_dp.answers.panel_answer import PanelQuery, query_weights, release_qu
 from stream_dp.answers.query import Query, TotalQuery
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import Measurements
+from stream_dp.privacy.noise import exact_variance
 from stream_dp.study import Release, Study
 from stream_dp.study.study import checked_study
 
@@ -77,10 +77,10 @@ def planned_stream(study: Study, stream: str, through: int) -> StreamMeasurement
 
 
 def _silent(number: int, demand: Sequence[tuple[Fraction, int]]) -> PeriodMeasurements:
-    variances = tuple(variance for variance, size in demand for _ in range(size))
-    values = np.zeros(len(variances), np.int64)
-    errors = Measurements(("",) * len(variances), values, variances).standard_errors()
-    return PeriodMeasurements(number, values.astype(float), errors**2)
+    # With the roundings of `Measurements.standard_errors`.
+    errors = np.array([exact_variance(variance) ** 0.5 for variance, _ in demand], np.float64)
+    repeated = np.repeat(errors**2, [size for _, size in demand])
+    return PeriodMeasurements(number, np.zeros(len(repeated)), repeated)
 
 
 def parsed_query(study: Study, name: str, query: str) -> Query:

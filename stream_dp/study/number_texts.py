@@ -1,10 +1,11 @@
-"""Whole numbers as files and records write them: with a decimal mark, and marks of thousands."""
+"""Numbers as files and records write them: with a decimal mark, and marks of thousands."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 
 from stream_dp.errors import UserError
@@ -16,8 +17,20 @@ DECIMALS = (".", ",")
 THOUSANDS = {".": ".", ",": ",", "'": "'\u2019", " ": " \u00a0\u202f\u2009"}
 SPACE = "space"  # the word for the blank
 # Without declared marks: zeros that no mark of thousands has behind it.
-_PLAIN = re.compile(r"0|-?[1-9][0-9]*")
+_PLAIN = re.compile(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
 _UNDECLARED = re.compile(r"(0|-?[1-9][0-9]*)\.0{1,2}")
+_UNDECLARED_FRACTION = re.compile(r"(-?(?:0|[1-9][0-9]*))\.([0-9]{1,2})")
+
+
+def plain_decimal(number: Decimal) -> str:
+    """A number in digits, without zeros at the end.
+
+    >>> [plain_decimal(Decimal(text)) for text in ("0.50", "12.0", "1E+2", "-0.0")]
+    ['0.5', '12', '100', '0']
+    """
+    text = f"{number:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
 
 
 @dataclass(frozen=True)
@@ -65,8 +78,33 @@ class NumberTexts:
     def signs(self) -> tuple[str, ...]:
         """Texts without any of these are no number with a mark."""
         if not self.declared:
-            return (".0",)
+            return (".",)
         return (*(self.decimal or ",."), *THOUSANDS.get(self.thousands or "", ""))
+
+    @cached_property
+    def _fraction(self) -> re.Pattern[str]:
+        if not self.declared:
+            return _UNDECLARED_FRACTION
+        decimal = self.decimal or ("," if self.thousands == "." else ".")
+        whole = "0|[1-9][0-9]*"
+        if self.thousands is not None:
+            whole += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
+        return re.compile(rf"(-?(?:{whole}))[{decimal}]([0-9]+)")
+
+    def fraction(self, text: str) -> str | None:
+        """Returns the number that a text writes with a decimal mark, with a point and without zeros
+        at its end; None for another text.
+
+        >>> [NumberTexts().fraction(text) for text in ("12.50", "0.5", "1.500", "7")]
+        ['12.5', '0.5', None, None]
+        >>> [NumberTexts(",", ".").fraction(text) for text in ("1.200,50", "0,5", "0.5")]
+        ['1200.5', '0.5', None]
+        """
+        match = self._fraction.fullmatch(text)
+        if match is None:
+            return None
+        digits = re.sub("[^0-9-]", "", match[1])
+        return plain_decimal(Decimal(f"{digits}.{match[2]}"))
 
     def whole(self, text: str) -> str | None:
         """Returns the digits of the whole number that a text writes, or None for another text."""
@@ -76,7 +114,7 @@ class NumberTexts:
 
 @dataclass(frozen=True)
 class WholeNumbers:
-    """The whole numbers among the answers to an attribute, as texts write them.
+    """The numbers among the answers to an attribute, as texts write them.
 
     texts: how they are written.
     attribute: with its answers.
@@ -91,18 +129,20 @@ class WholeNumbers:
     def of(
         cls, texts: NumberTexts, attribute: Attribute, meanings: Collection[str] = ()
     ) -> WholeNumbers | None:
-        """The whole numbers of an attribute. None for an attribute without any."""
+        """The numbers of an attribute. None for an attribute without any."""
         known = (*map(str, attribute.listed), *map(str, attribute.no_answers), *meanings)
         if attribute.number is None and not any(map(_PLAIN.fullmatch, known)):
             return None
         return cls(texts, attribute, meanings)
 
     def plain(self, text: str) -> str:
-        """Returns the digits of an answer that is a whole number, and any other text unchanged."""
+        """Returns the digits of an answer that is a number, and any other text unchanged."""
         if text in self.meanings or self.attribute.takes(text):
             return text
         whole = self.texts.whole(text)
         if whole is None:
-            return text
+            number = self.texts.fraction(text)
+            known = number is not None and (number in self.meanings or self.attribute.takes(number))
+            return number if number is not None and known else text
         known = whole in self.meanings or self.attribute.takes(whole)
         return whole if known or self.attribute.number is not None else text

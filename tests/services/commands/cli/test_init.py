@@ -171,6 +171,56 @@ def test_a_file_without_ids(tmp_path, stream_dp, monkeypatch, capsys):
     assert "an answer is needed" in capsys.readouterr().err
 
 
+CENTRES = [(c, i, v) for c in (1, 2) for i in range(6) for v in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "options"),
+    [("centre+id", ["--group", "centre", "--member", "id"]), ("id", ["--columns", "{}="])],
+)
+def test_ids_that_repeat_are_asked_for_again(answer, options, tmp_path, stream_dp, monkeypatch):
+    rows = [f"{i},{c},{v},{(i + v + c) % 2}" for c, i, v in CENTRES]
+    (tmp_path / "t.csv").write_text("\n".join(["id,centre,visit,well", *rows, ""]))
+    monkeypatch.chdir(tmp_path)
+    lines = ["columns = well", answer, "1, 2", "12", "complete = no", "0,1", "well: empty = 0"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines, "", "", "", ""])))
+    command = sent_command(stream_dp("init", "t.csv"))
+    assert {*options} <= {*command}
+    assert ("repeat an earlier" in stream_dp(*command)) == (answer == "id")
+
+
+@pytest.mark.parametrize("further", ["", "6,2,1,1\n"])
+def test_ids_that_repeat_have_no_proposal(further, tmp_path, monkeypatch, capsys):
+    """One person's rows can raise the question, and never answer it."""
+    (tmp_path / "t.csv").write_text(f"id,centre,visit,well\n6,1,1,1\n6,1,2,1\n7,2,1,0\n{further}")
+    monkeypatch.chdir(tmp_path)
+    lines = ["columns = well", *[""] * 9]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+    assert cli.main(["init", "t.csv"]) == 2
+    asked = "write centre+id if ids are numbers within 'centre', id if the last row" in (
+        capsys.readouterr().err
+    )
+    assert asked == bool(further)
+
+
+@pytest.mark.parametrize(
+    ("values", "listed", "width"),
+    [("0.1..0.9", ("0.1", "0.2"), 3), ("0 to 63", (0, 1), 2), ("0..1 by 0.25", ("0", "0.25"), 3)],
+)
+def test_ranges_and_their_patterns(values, listed, width, tmp_path, stream_dp, monkeypatch):
+    rows = [f"{i},{v},{0.5:.2f}" for i in range(18) for v in (1, 2)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,wave,score", *rows, ""]))
+    monkeypatch.chdir(tmp_path)
+    lines = ["1, 9", "18", "complete = no", values, "score: empty = absent", "", ""]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+    command = sent_command(stream_dp("init", "t.csv"))
+    study, _ = load_study(tmp_path / "t.toml")
+    assert study.attributes["score"].listed[:2] == listed
+    assert study.releases[0].width == width
+    if values != "0 to 63":
+        assert "would not count" not in stream_dp(*command)
+
+
 def test_waves_with_gaps_in_one_column(tmp_path, stream_dp, monkeypatch):
     rows = [f"{i},{wave},{i % 2}" for i in range(9) for wave in (1, 3, 6, 2)]
     (tmp_path / "waves.csv").write_text("\n".join(["id,wave,poor", *rows, ""]))
