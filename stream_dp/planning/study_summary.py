@@ -19,6 +19,7 @@ from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.adult_ages import rule_advice
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+from stream_dp.study.function_advice import function_advice
 
 from .expected_errors import ExpectedError, last_errors, response_words
 from .group_errors import (
@@ -65,6 +66,7 @@ class PlannedDataSet:
     def warnings(self) -> tuple[str, ...]:
         """What a reader of its tables would miss."""
         lines = [*rule_advice(self.study, self.release)]
+        lines += function_advice(self.study, self.release)
         if self.fit.measured.poor:
             lines.append(
                 "only single columns are measured, so that columns of its tables hardly depend on"

@@ -1,0 +1,87 @@
+"""Columns that look like public functions of others, by their names and declared values alone.
+
+Nothing here looks at data. The column `trade_group` may follow from `trade` because of its name. Its
+values say so as well if each code of `trade` begins with one of the group's codes, or if each
+number lies in one of the group's ranges. The person who declares the study decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .attribute import Attribute
+from .families import Family
+
+if TYPE_CHECKING:
+    from .study import Study
+    from .table_releases import DataSetRelease
+
+_COARSER = re.compile(
+    r"[_. -]?(cat|category|groups?|grp|class|band|bracket|decile|quintile|quartile|recode|major"
+    r"|section|division|broad)\d?",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"(-?\d+)(?: ?(?:-|\.\.|to) ?(-?\d+)| ?(\+| and (?:over|more|older)))")
+_MOST_SHOWN = 12  # values of a function
+
+
+def function_of(coarse: Sequence[str], fine: Sequence[str]) -> dict[str, str] | None:
+    """The value of `coarse` for each of `fine`, by the texts alone; None if a value has no single.
+
+    >>> function_of(("1", "2"), ("10", "11", "20"))
+    {'10': '1', '11': '1', '20': '2'}
+    >>> function_of(("0-17", "18-64", "65+"), ("17", "18", "80"))
+    {'17': '0-17', '18': '18-64', '80': '65+'}
+    """
+    values = dict[str, str]()
+    for text in fine:
+        found = [label for label in coarse if label == text]
+        found = found or [label for label in coarse if _within(text, label)]
+        if not found and not any(_RANGE.fullmatch(label) for label in coarse):
+            found = [label for label in coarse if text.startswith(label)]
+        if len(found) != 1:
+            return None
+        values[text] = found[0]
+    return values
+
+
+def _within(text: str, label: str) -> bool:
+    """Whether a number lies in a range such as 18-64 or 65+."""
+    ends = _RANGE.fullmatch(label)
+    if ends is None or not re.fullmatch(r"-?\d{1,9}", text):
+        return False
+    first, last, _ = ends.groups()
+    return int(first) <= int(text) and (last is None or int(text) <= int(last))
+
+
+def function_advice(study: Study, release: DataSetRelease) -> Iterator[str]:
+    """A line for each pair of columns that looks like a function and is not declared as one."""
+    if release.family != Family.PEOPLE:
+        return
+    ruled = {frozenset(rule.columns) for rule in release.column_rules}
+    columns = {answer.column: study.attributes[answer.attribute] for answer in release.answers}
+    for fine, coarse in _pairs(columns):
+        if frozenset((fine, coarse)) in ruled:
+            continue
+        line = f"'{coarse}' looks like a public function of '{fine}', by its name"
+        texts = [[str(s) for s in columns[name].symbols] for name in (coarse, fine)]
+        values = function_of(*texts)
+        if values is not None:
+            line += " and values"
+        line += f"; if so, declare [releases.derived.{coarse}], or rows may contradict it"
+        if values is not None and len(values) <= _MOST_SHOWN:
+            shown = ", ".join(f'"{value}" = "{of}"' for value, of in values.items())
+            line += f": values = {{ {shown} }}"
+        yield line
+
+
+def _pairs(columns: Mapping[str, Attribute]) -> Iterator[tuple[str, str]]:
+    """Columns of listed values, and those that are named after them, with fewer values."""
+    listed = {name: len(a.symbols) for name, a in columns.items() if a.numbers is None}
+    for fine, values in listed.items():
+        for coarse, fewer in listed.items():
+            rest = coarse[len(fine) :] if coarse.lower().startswith(fine.lower()) else ""
+            if fewer < values and _COARSER.fullmatch(rest):
+                yield fine, coarse
