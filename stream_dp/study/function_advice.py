@@ -1,7 +1,7 @@
 """Columns that look like public functions of others, by their names and declared values alone.
 
-Nothing here looks at data. The column `trade_group` may follow from `trade` because of its name. Its
-values say so as well if each code of `trade` begins with one of the group's codes, or if each
+Nothing here looks at data. The column `trade_group` may follow from `trade` because of its name.
+Its values say so as well if each code of `trade` begins with one of the group's codes, or if each
 number lies in one of the group's ranges. The person who declares the study decides.
 """
 
