@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations, product
+from math import prod
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.residual_counts import AgreementPatterns, all_residuals, largest_terms
 from stream_dp.batch.people.table_plan import TablePlan
+from stream_dp.batch.people.worst_agreement import worst_agreement
 from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.batch.rounds.annealing import Annealed
+from stream_dp.batch.rounds.precision_scale import total
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study import MatchRelease, PeopleRelease
 
@@ -289,3 +292,41 @@ def test_the_phases_of_a_wide_table_have_an_upper_bound():
     assert not after.exact
     assert after.spent == PairFilter(residuals).charged(pairs, [Fraction(10**9)] * len(pairs)).spent
     assert after.spent == sum(residuals.squared[i] for i in pairs) / Fraction(2 * 10**9)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_the_costliest_pattern_is_found_column_by_column(data):
+    """Beside every pattern, with drawn sets of up to three columns."""
+    sizes = data.draw(st.lists(st.integers(2, 6), min_size=1, max_size=6))
+    every = [a for k in (1, 2, 3) for a in combinations(range(len(sizes)), k)]
+    sets = data.draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
+    precisions = {a: Fraction(data.draw(st.integers(1, 9)), len(a) ** 5) for a in sets}
+    costs = []
+    for agrees in product((False, True), repeat=len(sizes)):
+        factors = [n * (n - 1) if same else -n for n, same in zip(sizes, agrees, strict=True)]
+        changes = (
+            prod(sizes[c] * (sizes[c] - 1) for c in a) - prod(factors[c] for c in a) for a in sets
+        )
+        costs.append(sum(p * x for p, x in zip(precisions.values(), changes, strict=True)))
+    found = total(precisions, worst_agreement(sizes, precisions)) / 2
+    assert max(costs) <= found <= max(costs) * (1 + Fraction(1, 10**9))
+
+
+def test_picked_pairs_of_many_columns_cost_what_their_worst_pattern_does():
+    """25 columns have too many patterns to compare, but picked pairs form a tree of few cells."""
+    sizes = tuple(2 + i % 23 for i in range(25))
+    own = domain(*sizes, **REPLACED, size=9)
+    residuals = all_residuals(own, 2, 10**6)
+    singles = [i for i, a in enumerate(residuals.sets) if len(a) == 1]
+    pairs = [residuals.numbers[c, c + 1] for c in range(24)]
+    state, own_terms = PairFilter(residuals).allowing(RHO / 2), Fraction(0)
+    for picked in (singles, *([i] for i in pairs)):
+        weights = [Fraction(residuals.squared[i]) for i in picked]
+        scale = state.scale(picked, weights)
+        state = state.charged(picked, [scale * w for w in weights])
+        own_terms += len(picked) / (2 * scale)
+        assert 1 - Fraction(1, 10**9) < state.spent / state.limit <= 1 + Fraction(1, 10**9)
+        state = state.allowing(RHO / 48)
+    assert not state.exact
+    assert state.spent < Fraction(93, 100) * own_terms

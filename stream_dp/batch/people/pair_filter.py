@@ -7,8 +7,8 @@ costs for every pattern, and a measurement gets the least noise with which no su
 limit. Then the fit is limit-zCDP: `docs/proofs/filter.md` has
 the proof. A selection costs all pairs the same, its worst.
 
-With too many patterns the largest sum is bounded by its bound before and the new measurement's
-largest terms.
+With too many patterns the largest sum is found column by column (`worst_agreement.py`). If too
+many columns share terms, it is bounded by its bound before and the new measurement's largest terms.
 
 Noise of measured residuals. Variances in proportion to prod n_i^(3/2) minimise the sum of squared
 errors over the cells of all marginals of a phase at a given cost. (With variance s_A / prod n_i^2
@@ -29,6 +29,7 @@ import numpy as np
 from stream_dp.privacy.zcdp import gaussian_rho
 
 from ..rounds.phases import Everything, PrivacyFilter
+from ..rounds.precision_scale import least_scale, total, with_precisions
 from .residual_counts import (
     AgreementPatterns,
     Columns,
@@ -37,6 +38,7 @@ from .residual_counts import (
     largest_term,
     largest_terms,
 )
+from .worst_agreement import worst_agreement
 
 
 def precision(cells: int) -> Fraction:
@@ -116,8 +118,8 @@ class PairFilter:
         their values were merged.
     moved: what a row's coming or going costs.
     replaced: what a replacement costs at most.
-    exact: whether `replaced` is the maximum over all pairs, which is computed where columns are
-        few. Otherwise it is a sum of upper bounds, one for each measurement.
+    exact: whether `replaced` is the maximum over all pairs, which is computed where patterns are
+        few. Otherwise it is an upper bound.
     """
 
     residuals: Residuals
@@ -157,6 +159,9 @@ class PairFilter:
             patterns = self._patterns(new)
             if patterns.few:
                 ratio = patterns.largest_ratio(self.limit - self.of_all)
+            elif self._worst({**self.precisions, **new}) is not None:
+                rest = self.limit - self.of_all
+                ratio = least_scale(lambda p: self._worst(p) or {}, self.precisions, new, rest)
             else:
                 bound = largest_terms(self.residuals.domain.sizes, new)
                 ratio = bound / (self.limit - self.replaced)
@@ -208,9 +213,14 @@ class PairFilter:
             return self
         patterns = AgreementPatterns(self.residuals.domain.sizes, self.precisions, {})
         if not patterns.few:
+            if (changes := self._worst(self.precisions)) is not None:
+                bound = min(bound, self.of_all + total(self.precisions, changes) / 2)
             return replace(self, replaced=bound, exact=False)
         largest = self.of_all + patterns.largest_ratio(Fraction(1))
         return replace(self, replaced=largest, exact=True)
+
+    def _worst(self, precisions: Precisions) -> dict[Columns, Fraction] | None:
+        return worst_agreement(self.residuals.domain.sizes, precisions)
 
     def _patterns(self, new: Precisions) -> AgreementPatterns:
         return AgreementPatterns(self.residuals.domain.sizes, new, self.precisions)
@@ -228,8 +238,5 @@ def _added(
     precisions: Precisions, sets: Sequence[Columns], variances: Sequence[Fraction]
 ) -> Mapping[Columns, Fraction]:
     """The precisions with those of more measurements; the residual without columns has none."""
-    result = {**precisions}
-    for columns, variance in zip(sets, variances, strict=True):
-        if columns:
-            result[columns] = result.get(columns, Fraction(0)) + 1 / variance
-    return result
+    measured = [(a, v) for a, v in zip(sets, variances, strict=True) if a]
+    return with_precisions(precisions, [a for a, _ in measured], [v for _, v in measured])

@@ -4,10 +4,6 @@ Every variance follows from public numbers and earlier noisy answers. So all mea
 cost a change of one person what `worst_changes.py` bounds, and a measurement gets the least noise
 with which no change costs more than the limit: `docs/proofs/filter.md`. What selects marginals
 costs every change the same.
-
-The bound is a convex function of the factor 1 / s of the new precisions, in finitely many straight
-pieces. From a factor at which the bound exceeds the limit, Newton's steps along the pieces fall to
-the largest factor that the limit allows.
 """
 
 from __future__ import annotations
@@ -17,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from .worst_changes import Worst, total
-
-_BITS = 256  # of a factor that is not rounded; a longer one keeps as many digits
+from ...rounds.precision_scale import least_scale, total, with_precisions
+from .worst_changes import Worst
 
 
 @dataclass(frozen=True)
@@ -59,18 +54,10 @@ class ChangeFilter:
 
         Raises ValueError if nothing is left.
         """
-        rest = 2 * (self.limit - self.of_all)
         if self.left <= 0:
             raise ValueError("nothing is left of rho")
-        added = _added({}, candidates, weights)
-        changes = self.worst(added)
-        factor = rest / total(added, changes)
-        while True:
-            together = _added(self.precisions, candidates, [w / factor for w in weights])
-            changes = self.worst(together)
-            if total(together, changes) <= rest:
-                return _short(1 / factor)
-            factor = (rest - total(self.precisions, changes)) / total(added, changes)
+        added = with_precisions({}, candidates, weights)
+        return least_scale(self.worst, self.precisions, added, self.limit - self.of_all)
 
     def charged(
         self,
@@ -82,25 +69,5 @@ class ChangeFilter:
 
         selection: the rho of what selected them.
         """
-        precisions = _added(self.precisions, candidates, variances)
+        precisions = with_precisions(self.precisions, candidates, variances)
         return replace(self, precisions=precisions, of_all=self.of_all + selection)
-
-
-def _added(
-    precisions: Mapping[int, Fraction], candidates: Sequence[int], variances: Sequence[Fraction]
-) -> dict[int, Fraction]:
-    """The precisions with those of more measurements."""
-    result = {**precisions}
-    for candidate, variance in zip(candidates, variances, strict=True):
-        result[candidate] = result.get(candidate, Fraction(0)) + 1 / variance
-    return result
-
-
-def _short(scale: Fraction) -> Fraction:
-    """The scale, or one that is hardly larger whose inverse has a power of 2 below the line."""
-    if max(scale.numerator.bit_length(), scale.denominator.bit_length()) <= _BITS:
-        return scale
-    inverse = 1 / scale
-    shift = 96 - inverse.numerator.bit_length() + inverse.denominator.bit_length()
-    unit = Fraction(2) ** shift
-    return unit / (inverse * unit).__floor__()

@@ -49,6 +49,7 @@ from math import prod
 import numpy as np
 
 from ...data.domain import Domain
+from ...rounds.precision_scale import total
 from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, LEAD, PERSON, SPOUSE, Marginal
 from .sensitivity import squared_sensitivity
 
@@ -72,11 +73,6 @@ def worst_changes(marginals: Sequence[Marginal]) -> Worst:
         return lambda precisions: _largest(precisions, _role_cases(marginals, precisions))
     own = [Fraction(squared_sensitivity(m)) for m in marginals]
     return lambda precisions: {i: own[i] for i in precisions}
-
-
-def total(precisions: Precisions, changes: Mapping[int, Fraction | int]) -> Fraction:
-    """The sum of precision times change."""
-    return sum((p * changes.get(i, 0) for i, p in precisions.items()), Fraction(0))
 
 
 def _largest(precisions: Precisions, cases: Iterator[Changes]) -> Changes:
