@@ -70,7 +70,8 @@ def _term(sizes: Sequence[int], columns: Columns, precision: float) -> NDArray[n
         shape = [1] * len(columns)
         shape[axis] = 2
         term = term * np.array([-sizes[c], sizes[c] * (sizes[c] - 1)], float).reshape(shape)
-    return precision * (term.reshape(-1)[-1] - term)
+    result: NDArray[np.float64] = precision * (term.reshape(-1)[-1] - term)
+    return result
 
 
 def _spread(values: NDArray[np.float64], columns: Columns, axes: Columns) -> NDArray[np.float64]:
