@@ -1,21 +1,34 @@
 // The desk follows every change: the form is sent, and the drawn page takes the place of the shown.
 "use strict";
 const main = document.querySelector("main");
-let sent = 0;
-main.addEventListener("change", async () => {
-  const number = ++sent;
-  const form = document.querySelector("form");
-  if (form === null) return;
-  const answer = await fetch("/", { method: "POST", body: new URLSearchParams(new FormData(form)) });
-  const text = await answer.text();
-  if (!answer.ok || number !== sent) return;
+const typed = () => String(new URLSearchParams(new FormData(document.querySelector("form"))));
+let busy = false;
+let changed = false;
+
+function show(text) {
   const next = new DOMParser().parseFromString(text, "text/html").querySelector("main");
-  const focused = document.activeElement?.name;
-  const typed = document.activeElement?.value;
+  const { name, selectionStart } = document.activeElement;
   main.replaceChildren(...next.childNodes);
-  const field = focused && main.querySelector(`[name="${CSS.escape(focused)}"]`);
-  if (field) {
-    if (field.tagName === "INPUT") field.value = typed;
-    field.focus();
+  const field = name && main.querySelector(`[name="${CSS.escape(name)}"]`);
+  if (!field) return;
+  field.focus();
+  if (field.tagName === "INPUT") field.setSelectionRange(selectionStart, selectionStart);
+}
+
+main.addEventListener("change", async () => {
+  changed = true;
+  if (busy) return;
+  busy = true;
+  while (changed) {
+    changed = false;
+    const body = typed();
+    const headers = { "Content-Type": "application/x-www-form-urlencoded" };
+    const answer = await fetch("/", { method: "POST", body, headers }).catch(() => null);
+    if (!answer?.ok) break;
+    const text = await answer.text();
+    // What was typed meanwhile is sent first, so that no answer is lost.
+    if (typed() === body) show(text);
+    else changed = true;
   }
+  busy = false;
 });
