@@ -239,8 +239,8 @@ def fit(
     columns = declared_columns(values, public, bins, special)
     if len(columns) < 2:
         raise UserError("values: declare at least two columns; one alone needs no synthesizer")
-    chosen = kind or Kind.TABLE
-    if chosen not in kinds_of(Family.PEOPLE):
+    chosen = Kind.TABLE if kind is None else Kind.named(kind)
+    if chosen is None or chosen.family is not Family.PEOPLE:
         raise UserError(f"kind: must be one of {', '.join(kinds_of(Family.PEOPLE))}")
     noise = noise_source(simulation_seed)
     if relation != "add_remove" and not rows.num_rows:

@@ -10,7 +10,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import ArrowStream, table_like
 from stream_dp.privacy.noise import noise_source
 from stream_dp.study.call_arguments import Number, exact_rho
-from stream_dp.study.families import Family, kinds_of
+from stream_dp.study.families import Family, Kind, kinds_of
 from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN, BatchRelease
 
 from .data.domain import Column, Domain, Hierarchy
@@ -98,9 +98,10 @@ def fit_tables(
     """
     groups_columns = _columns("group_values", group_values)
     persons_columns = _columns("person_values", person_values)
-    kinds = kinds_of(Family.HOUSEHOLDS)
-    if kind not in kinds:
-        raise UserError(f"fit_tables: kind '{kind}' is none of {', '.join(kinds)}")
+    named = Kind.named(kind)
+    if named is None or named.family is not Family.HOUSEHOLDS:
+        kinds = ", ".join(kinds_of(Family.HOUSEHOLDS))
+        raise UserError(f"fit_tables: kind '{kind}' is none of {kinds}")
     try:
         release = BatchRelease.model_validate(
             {

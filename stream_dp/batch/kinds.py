@@ -12,7 +12,7 @@ from typing import Any
 
 from stream_dp.errors import UserError, missing_extra
 from stream_dp.study import DataSetRelease, Study
-from stream_dp.study.families import DATA_SETS, DataSetKind, loaded
+from stream_dp.study.families import DATA_SETS, DataSetKind, Kind, loaded
 
 from .data.domain import Domain
 from .planned_phases import FitPlan, PlannedPhase
@@ -23,8 +23,8 @@ def require_available(kinds: Iterable[str]) -> None:
     """Raises UserError unless this installation can fit `kinds`. Imports no module."""
     for kind in kinds:
         entry = _entry(kind)
-        module = entry.fit.partition(":")[0]
-        if find_spec(f"{__package__}.{module}") is None:
+        module = entry.fit.partition(":")[0] if isinstance(entry.fit, str) else ""
+        if module and find_spec(f"{__package__}.{module}") is None:
             raise UserError(f"kind '{kind}': this version of stream-dp cannot fit it")
         if entry.jax and find_spec("jax") is None:
             raise missing_extra(f"kind '{kind}' needs JAX", "batch")
@@ -68,7 +68,8 @@ def load_synthesizer(kind: str) -> Synthesizer[Any, Any]:
 
 def _entry(kind: str) -> DataSetKind:
     """The parts of a kind. Raises UserError for a kind that is none of data sets."""
-    entry = next((declared.data_set for declared in DATA_SETS if declared == kind), None)
+    named = Kind.named(kind)
+    entry = None if named is None else named.data_set
     if entry is None:
         raise UserError(f"kind: must be one of {', '.join(DATA_SETS)}, not {kind!r}")
     return entry

@@ -18,8 +18,9 @@ from stream_dp.release.certificate import guess_words, invariants_words, relatio
 from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.adult_ages import rule_advice
-from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, DeclaredRelease, Registry
 from stream_dp.study.function_advice import function_advice
+from stream_dp.study.plugins import package_words
 
 from .expected_errors import ExpectedError, last_errors, response_words
 from .group_errors import (
@@ -254,7 +255,10 @@ class Summary:
             lines += ["", "what it costs:", *costs, "", plan.text()]  # the plan has its warnings
             return "\n".join([*lines, *(f"warning: {line}" for line in poor)])
         measured = {planned.release.name: planned.short for planned in self.data_sets}
-        costs = [f"  {_cost(p, study)}{measured.get(p.release.name, '')}" for p in plan.releases]
+        costs = [
+            f"  {_cost(p, study)}{measured.get(p.release.name, '')}{_package(p.release)}"
+            for p in plan.releases
+        ]
         lines = [*protected, *budget, *self._answers(), "what it costs:", *_first(costs)]
         lines += [*self._usable(), *gate_words(study)[1:]]
         lines += _first([f"warning: {line}" for line in (*warnings, *poor)])
@@ -353,6 +357,13 @@ def _half_width(row: ExpectedError, unit: str) -> str:
 def _error_words(error: PanelError) -> str:
     words = f"{error.error:,g}"
     return words if not error.bias else f"{words}, {error.bias:+,g} on average"
+
+
+def _package(release: DeclaredRelease) -> str:
+    """Whose mechanism it is, where another package has it."""
+    counter = None if release.totals is None else release.totals.counter
+    packages = [m.package for m in (release.kind, counter) if m is not None and m.package]
+    return "".join(f"; {package_words(package)}" for package in packages)
 
 
 def _cost(planned: PlannedRelease, study: Study) -> str:

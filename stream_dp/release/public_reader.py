@@ -125,7 +125,10 @@ def declared_study(first: Message) -> Study:
         # Compute what later code relies on, so that a declaration out of bounds fails here.
         study.canonical(), study.periods.labels
     except (ValueError, KeyError, TypeError, ArithmeticError, UserError):
-        why = "it does not begin with a study's declaration that this version can read"
+        why = (
+            "it does not begin with a study's declaration that this version can read; a mechanism"
+            " of another package needs that package"
+        )
         raise refusal(first, why) from None
     return study
 

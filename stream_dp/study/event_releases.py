@@ -10,12 +10,16 @@ from pydantic import Field
 from .families import Family, Kind, kinds_of
 from .field_types import Declaration, Name
 from .hierarchy_releases import SIZE_COLUMN, HierarchyRelease
+from .plugins import AS_IT_IS
 from .table_releases import PastAnswer
 
+_LISTED = kinds_of(Family.EVENTS)
 if TYPE_CHECKING:
     EventsKind = Kind
 else:
-    EventsKind = Literal[kinds_of(Family.EVENTS)]
+    EventsKind = Annotated[
+        Literal[_LISTED], Kind.field(lambda k: k.family is Family.EVENTS), AS_IT_IS
+    ]
 MOST_SLOTS = 64  # events of a person in a period
 
 

@@ -16,13 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from .field_types import Declaration
+from .plugins import COUNTERS, KINDS, PluggedEnum, plugin, plugin_packages
 
 if TYPE_CHECKING:
     from .panel_releases import CumulativeRelease, JointRelease, WindowRelease
     from .periods import Periods
-
-
-if TYPE_CHECKING:
     from .study import Sections
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
@@ -94,7 +92,7 @@ class Registry(Mapping[K, V], Generic[K, V]):
         return len(self._values)
 
 
-class DescribedKind(StrEnum):
+class DescribedKind(PluggedEnum):
     """A kind with a sentence for the reference of study files.
 
     about: the sentence
@@ -128,6 +126,12 @@ class CounterKind(DescribedKind):
     SQUARE_ROOT = "square-root", "The square root of the prefix sums (Henzinger et al. 2023)."
     UNBOUNDED = "unbounded", "A counter whose noise does not depend on the horizon."
 
+    @classmethod
+    def plugged(cls, name: str) -> Self | None:
+        """A counter of another package; `counters/methods.py` loads it."""
+        package = plugin_packages(COUNTERS).get(name)
+        return None if package is None else cls.made(package, name, "")
+
 
 class Measured(StrEnum):
     """The form of a data set's noisy measurements; decides how queries are answered."""
@@ -142,8 +146,10 @@ class Measured(StrEnum):
     """Histograms of sizes by region."""
 
 
-def loaded(package: str, name: str) -> Any:
-    """What a kind names as MODULE:NAME below a package."""
+def loaded(package: str, name: str | Callable[..., Any]) -> Any:
+    """What a kind names as MODULE:NAME below a package; a function of another package itself."""
+    if not isinstance(name, str):
+        return name
     module, _, attribute = name.partition(":")
     return getattr(import_module(f"{package}.{module}"), attribute)
 
@@ -174,8 +180,8 @@ class DataSetKind(DeclaredKind):
     relations: the neighbouring relations under which the cost is proved.
     measured: the form of the measurements.
     plan: the function that says before any data what a fit will do, a `planned_phases.FitPlan`, as
-        MODULE:FUNCTION below `stream_dp.batch`.
-    fit: the `batch.synthesizer.Synthesizer`, as MODULE:FUNCTION below `stream_dp.batch`.
+        MODULE:FUNCTION below `stream_dp.batch`; of another package the function itself.
+    fit: the `batch.synthesizer.Synthesizer`, named likewise.
     limits: a function that raises UserError for a domain that is too large, MODULE:FUNCTION.
     learns: whether the fit learns from what panels have published of the same people.
     numbers: whether columns may be numbers.
@@ -187,8 +193,8 @@ class DataSetKind(DeclaredKind):
     settings: tuple[str, ...] = ()
     relations: tuple[Neighbours, ...]
     measured: Measured
-    plan: str
-    fit: str
+    plan: str | Callable[..., Any]
+    fit: str | Callable[..., Any]
     limits: str | None = None
     learns: bool = False
     numbers: bool = False
@@ -225,10 +231,19 @@ _HOUSEHOLDS = DataSetKind(
 )
 
 
-class Kind(StrEnum):
+class Kind(PluggedEnum):
     """The mechanism of a release: the key `kind` of a study file, with all that holds for it."""
 
     declared: DeclaredKind
+
+    @classmethod
+    def plugged(cls, name: str) -> Self | None:
+        """A kind of data set of another package."""
+        found = plugin(KINDS, name, DataSetKind)
+        if found is None:
+            return None
+        mechanism = found.titled(found.value.mechanism)
+        return cls.made(found.package, name, replace(found.value, mechanism=mechanism))
 
     def __new__(cls, name: str, declared: DeclaredKind) -> Self:
         kind = str.__new__(cls, name)

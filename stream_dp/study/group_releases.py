@@ -21,13 +21,17 @@ from .hierarchy_releases import RELATIONS as RELATIONS
 from .hierarchy_releases import ROWS as ROWS
 from .hierarchy_releases import SIZE_COLUMN as SIZE_COLUMN
 from .hierarchy_releases import HierarchyRelease
+from .plugins import AS_IT_IS
 from .structural_rules import Rule
 from .table_releases import NoneIfEmpty, RuleText, rule_text
 
+_LISTED = kinds_of(Family.HOUSEHOLDS)
 if TYPE_CHECKING:
     HouseholdsKind = Kind
 else:
-    HouseholdsKind = Literal[kinds_of(Family.HOUSEHOLDS)]
+    HouseholdsKind = Annotated[
+        Literal[_LISTED], Kind.field(lambda k: k.family is Family.HOUSEHOLDS), AS_IT_IS
+    ]
 BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
 _OPTIONAL = {"rows", "relations", "rules"}  # stated in a certificate where they apply
 

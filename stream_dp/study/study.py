@@ -21,7 +21,7 @@ from stream_dp.errors import NotThere, UserError
 
 from .attribute import Alphabet, Attribute, matching_codes
 from .declared_sections import Curator, DeclaredPopulation, Gate, Ids, Sampling, WeightingCells
-from .families import DATA_SETS, Neighbours, Strategy
+from .families import DATA_SETS, Kind, Neighbours, Strategy
 from .field_types import Declaration, Name, Probability, Rho
 from .group_releases import BatchRelease, Groups
 from .panel_releases import (
@@ -37,20 +37,21 @@ from .table_releases import DataSetRelease
 
 MOST_BINS = 1 << 20
 R = TypeVar("R", bound=DataSetRelease)
-_MODELS = {str(kind): kind.declaration for kind in DATA_SETS}  # by kind
+_MODELS = tuple(dict.fromkeys(kind.declaration for kind in DATA_SETS))
 
 
 def _model_name(release: object) -> str:
     """The name of the model of a data set; an unknown kind has the model of groups."""
     kind = release.get("kind") if isinstance(release, dict) else getattr(release, "kind", None)
-    return _MODELS.get(str(kind), BatchRelease).__name__
+    named = Kind.named(kind)
+    return (named.declaration if named and named.data_set else BatchRelease).__name__
 
 
 if TYPE_CHECKING:
     AnyDataSet = DataSetRelease
 else:
     AnyDataSet = Annotated[
-        Union[tuple(Annotated[m, Tag(m.__name__)] for m in dict.fromkeys(_MODELS.values()))],  # noqa: UP007
+        Union[tuple(Annotated[m, Tag(m.__name__)] for m in _MODELS)],  # noqa: UP007
         Discriminator(_model_name),
     ]
 

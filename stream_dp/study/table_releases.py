@@ -23,6 +23,7 @@ from .column_rules import ColumnRule, Function, Implication, Order, read_column_
 from .families import DataSetKind, DeclaredRelease, Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Rho, Symbol, UnlessOff
 from .periods import Periods, period_text
+from .plugins import AS_IT_IS
 from .structural_rules import Rule
 from .thresholds import Linear
 
@@ -182,10 +183,13 @@ class TableRelease(DataSetRelease):
         return tuple(item for item in self.attributes if not isinstance(item, str))
 
 
+_LISTED = kinds_of(Family.PEOPLE)
 if TYPE_CHECKING:
     PeopleKind = Kind
 else:
-    PeopleKind = Literal[kinds_of(Family.PEOPLE)]
+    PeopleKind = Annotated[
+        Literal[_LISTED], Kind.field(lambda k: k.family is Family.PEOPLE), AS_IT_IS, AS_IT_IS
+    ]
 
 
 class Derived(Declaration):

@@ -455,7 +455,11 @@ def _release(
     section, fields = f"releases[{number}]", raw if isinstance(raw, dict) else {}
     neighbours, data_sets = sections.neighbours, number_of_data_sets(fields, sections.periods)
     fields = with_rho(fields, section, sections.rho, data_sets, problems)
-    kind = next((kind for kind in Kind if kind == fields.get("kind")), None)
+    try:
+        kind = Kind.named(fields.get("kind"))
+    except UserError as error:
+        problems.append(f"{section}.kind: {error}")
+        return None
     if kind is None:
         problems.append(f"{section}.kind: must be one of {', '.join(Kind)}")
         return None

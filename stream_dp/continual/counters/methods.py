@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from importlib import import_module
 
 from stream_dp.study import CounterKind
+from stream_dp.study.plugins import COUNTERS, plugin
 
 from .stream_counters import Counter
 
@@ -42,7 +43,11 @@ def module_name(kind: CounterKind) -> str:
 
 @cache
 def counter_method(kind: CounterKind) -> CounterMethod:
-    """The method of a kind."""
+    """The method of a kind. Raises UserError for a package that cannot be loaded."""
+    found = plugin(COUNTERS, kind, CounterMethod) if kind not in list(CounterKind) else None
+    if found is not None:
+        plugged: CounterMethod = found.value
+        return replace(plugged, title=found.titled(plugged.title))
     method: CounterMethod = import_module(f"{__package__}.{module_name(kind)}").METHOD
     return method
 
