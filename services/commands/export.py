@@ -13,6 +13,7 @@ import pyarrow as pa
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel
+from stream_dp.release.long_panels import long_tables
 from stream_dp.release.public_reader import AnyCertificate, AnyPublished
 from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import Family, Study
@@ -104,7 +105,9 @@ def _export_file(public: PublicLog, options: argparse.Namespace) -> Output:
         return Output({"out": str(out), "rows": table.num_rows, "hash": public.head}, text)
     bias = public.release_at(options.release, options.period).certificate.panel_bias
     panel = public.panel(options.release, options.period)
-    rows = _long(public.study, panel) if options.long else panel.tables()
+    day = pa.timestamp("ms") if out.suffix == ".parquet" else pa.date32()
+    long = long_tables(public.study.periods, panel, day) if options.long else None
+    rows = panel.tables() if long is None else long
     _write(out, {PANEL: rows}, form)
     data, text = _panel_facts(panel, bias)
     return Output({"out": str(out), **data}, f"{out}: {text}")
@@ -119,26 +122,6 @@ def _panel_facts(panel: Panel, bias: str) -> tuple[dict[str, object], str]:
     first, last = panel.periods[0], panel.periods[-1]
     data = {"rows": panel.rows, "periods": list(panel.periods), "panel_bias": bias}
     return data, f"{panel.rows} synthetic rows, {first} to {last}\n{ADVICE}"
-
-
-def _long(study: Study, panel: Panel) -> Iterator[pa.Table]:
-    """The panel in long form: row, period, first and last day, and a column for each attribute.
-
-    The days are null if periods are steps without dates.
-    """
-    periods = study.periods
-    for index, label in enumerate(panel.periods):
-        column = Panel(panel.symbols[:, index : index + 1], (label,), panel.values)
-        days = periods.days(periods.numbers[label]) or (None, None)
-        for table in column.tables():
-            rows = table.num_rows
-            names = [name.removeprefix(label).strip() or "value" for name in table.column_names[1:]]
-            date_columns = [pa.array([label] * rows, pa.string())]
-            date_columns += [pa.array([day] * rows, pa.date32()) for day in days]
-            yield pa.table(
-                [table.column(0), *date_columns, *table.columns[1:]],
-                names=["row", "period", "first_day", "last_day", *names],
-            )
 
 
 def _export_folder(public: PublicLog, options: argparse.Namespace, family: Family) -> Output:

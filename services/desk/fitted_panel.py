@@ -18,11 +18,13 @@ from stream_dp.panel import Panel
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.answer import Answer
 from stream_dp.release.certificate import SEEDED_NOISE, SYSTEM_NOISE, relation_words
+from stream_dp.release.long_panels import long_table
 from stream_dp.study import Release, Study
 
 from .panel_figure import Curve, PanelFigure
 
 if TYPE_CHECKING:
+    import pandas
     from matplotlib.axes import Axes
 
 _TOTALS = (1, 3, 6, 12)  # periods of the totals in a figure
@@ -86,6 +88,17 @@ class FittedPanel:
     def panel(self) -> Panel:
         """The synthetic records. Raises UserError where there are several columns."""
         return self.public.panel(self._name)
+
+    def long(self) -> pandas.DataFrame:
+        """The synthetic records as a long table of pandas, indexed by person and period.
+
+        A period is a date, its first day, or the number of a step, as packages for panel data
+        take it. Raises UserError where there are several columns.
+        """
+        table = long_table(self.study.periods, self.panel)
+        renamed = {"value": self._name} if "value" in table.column_names else {}
+        frame: pandas.DataFrame = table.rename_columns(renamed).to_pandas()
+        return frame.set_index(["row", "period"]).sort_index()
 
     @property
     def queries(self) -> list[str]:

@@ -144,6 +144,15 @@ def test_answers_begin_with_the_first_period():
     assert np.asarray(fitted.panel).shape == (PEOPLE, len(MONTHS))
 
 
+def test_a_long_table_is_one_for_packages_of_panel_data():
+    frame = window(ANSWERS, first="2026-01", values={"work": [0, 1]}).long()
+    assert [level.dtype.kind for level in frame.index.levels] == ["i", "M"]
+    assert frame.work.dtype.kind == "i"
+    assert len(frame) == ANSWERS.size
+    assert str(frame.index[1][1].date()) == "2026-02-01"
+    assert [level.dtype.kind for level in window(ANSWERS).long().index.levels] == ["i", "i"]
+
+
 def test_totals_and_both():
     totals = stream_dp.cumulative(ANSWERS, **COST)
     truth = (ANSWERS.sum(axis=1) >= 2).sum()

@@ -132,8 +132,9 @@ def test_measurements_and_long_tables(source, stream_dp, as_json, tmp_path):
     assert long.num_rows == 3 * wide.num_rows
     february = long.filter(pc.equal(long["period"], "2021-02"))
     assert february["value"].to_pylist() == wide["2021-02"].to_pylist()
-    assert {str(day) for day in february["first_day"].to_pylist()} == {"2021-02-01"}
-    assert {str(day) for day in february["last_day"].to_pylist()} == {"2021-02-28"}
+    assert {f"{day:%Y-%m-%d}" for day in february["first_day"].to_pylist()} == {"2021-02-01"}
+    assert {f"{day:%Y-%m-%d}" for day in february["last_day"].to_pylist()} == {"2021-02-28"}
+    assert {*long.to_pandas().dtypes[["first_day", "last_day"]].map(lambda t: t.kind)} == {"M"}
 
 
 def test_all_estimates(source, stream_dp, as_json, tmp_path):
