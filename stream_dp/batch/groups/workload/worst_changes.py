@@ -25,7 +25,8 @@ or 0 for every column j.
     - COUPLE: 2. Without a partner 0, as SPOUSE.
   The sum is convex in d(j), so that d(j) is 1 or as large as it can be. All e are compared for up
   to MOST_COMPARED columns. In further columns e is 0 where that costs more, and 1 where this does.
-- Anybody else changes GROUP and PERSON alone, as everybody does. Their bounds are 2.
+- Anybody changes GROUP and PERSON. Their bounds are 2. But GROUP of one column of two values
+  changes by at most 1, unless the person lives alone: another member has one of the two values.
 With k = 0 there are no relatives of children. A column of one value never changes.
 
 People and their events. A person of m events changes, and then has m'. Let m be the larger: it
@@ -50,7 +51,7 @@ import numpy as np
 
 from ...data.domain import Domain
 from ...rounds.precision_scale import total
-from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, LEAD, PERSON, SPOUSE, Marginal
+from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
 from .sensitivity import squared_sensitivity
 
 MOST_COMPARED = 12  # columns of which all e are compared
@@ -83,20 +84,25 @@ def _role_cases(marginals: Sequence[Marginal], precisions: Precisions) -> Iterat
     """The cases of groups with roles."""
     domain = marginals[0].domain
     assert domain.roles is not None
-    everybody, related = Changes(), dict[int, tuple[int, int, int]]()
+    alone, together, related = Changes(), Changes(), dict[int, tuple[int, int, int]]()
     for i in precisions:
         m = marginals[i]
         if m.level >= SPOUSE and len(m.person) == len(m.relative) == 1 and not m.group:
             related[i] = m.level, m.person[0], m.relative[0]
-        elif m.level != LEAD or domain.most > 1:
-            everybody[i] = Fraction(squared_sensitivity(m))
+            continue
+        together[i] = alone[i] = Fraction(squared_sensitivity(m))
+        moving = [c for c in m.person if domain.person_values[c] > 1]
+        if m.level == GROUP and [domain.person_values[c] for c in moving] == [2]:
+            together[i] = min(together[i], Fraction(1))
+        elif m.level >= SPOUSE:
+            alone[i] = Fraction(0)
     pairs = _Pairs(domain, related, precisions)
     children = domain.roles.children
+    yield alone
     if domain.most > 1:
-        yield everybody | pairs.child_changes()
-    yield everybody | pairs.parent_changes(min(children, domain.most - 1), partner=False)
-    if domain.most > 1:
-        yield everybody | pairs.parent_changes(min(children, domain.most - 2), partner=True)
+        yield together | pairs.child_changes()
+        yield together | pairs.parent_changes(min(children, domain.most - 1), partner=False)
+        yield together | pairs.parent_changes(min(children, domain.most - 2), partner=True)
 
 
 class _Pairs:
