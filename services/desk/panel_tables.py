@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
 from stream_dp.batch.data.hierarchy_tables import id_column
@@ -23,8 +22,6 @@ from stream_dp.study.periods import period_text
 from .declared_columns import column_name
 
 _PERSON = "person"
-# By unit of periods, the label of a date as `strftime` writes it.
-_LABELS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,7 @@ class PanelTable:
         if self.period is None:
             names = zip(self.periods.labels, self.wide, strict=True)
             return pa.table(cells | {label: self.rows[name] for label, name in names})
-        cells[self.period] = _labels(self.rows[self.period], self.periods.every)
-        return pa.table(cells | {name: self.rows[name] for name in answers})
+        return pa.table(cells | {name: self.rows[name] for name in (self.period, *answers)})
 
 
 def panel_table(
@@ -202,16 +198,6 @@ def _declared(first: str | int, count: int) -> Periods:
 def _require_count(count: int | None, periods: Periods) -> None:
     if count is not None and count != periods.count:
         raise UserError(f"count: the table has {periods.count} columns of periods; leave count out")
-
-
-def _labels(column: pa.ChunkedArray, every: str) -> pa.ChunkedArray:
-    """The labels of periods that are written as dates; any other column as it is."""
-    if not pa.types.is_date(column.type) and not pa.types.is_timestamp(column.type):
-        return column
-    if every == "quarter":
-        quarters = pc.cast(pc.quarter(column), pa.string())
-        return pc.binary_join_element_wise(pc.strftime(column, "%Y"), quarters, "-Q")
-    return pc.strftime(column, _LABELS[every]) if every in _LABELS else column
 
 
 def by_column(argument: object, columns: Iterable[str]) -> Mapping[Any, Any]:

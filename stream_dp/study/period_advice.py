@@ -47,8 +47,17 @@ def period_advice(periods: Periods, texts: Collection[str]) -> str:
     labels = periods.labels
     each = f"--map 'period:TEXT={labels[0]}'"
     plain = PeriodTexts(periods)
-    if texts and all(plain.is_period(t) and plain.label(t) not in periods.numbers for t in texts):
-        return f"they name others than {labels[0]} to {labels[-1]}; leave their rows out"
+    # A time with an offset has the day of a zone, which `plain` does not know.
+    outside = {
+        text
+        for text in texts
+        if plain.is_period(text)
+        and (plain.label(text) not in periods.numbers or plain.lacks_zone(text))
+    }
+    others = f"they name others than {labels[0]} to {labels[-1]}; leave their rows out"
+    if texts and len(outside) == len({*texts}):
+        return others
+    texts = [text for text in texts if text not in outside]
     readers = _counted(periods, texts)
     if not readers:
         return f"{labels[0]} to {labels[-1]}; say what a text of the file means: {each}"

@@ -76,3 +76,10 @@ def test_the_advised_option_reads_the_texts(periods, texts, advice):
 def test_texts_of_several_kinds_are_told_of_the_others():
     shown = period_advice(MONTHS, ["Jan-21", "Feb-21", "?"])
     assert shown == "--dates '%b-%y'; for others --map 'period:TEXT=2021-01'"
+
+
+def test_a_time_whose_day_in_its_zone_is_outside_is_no_other_format():
+    """2021-01-01 in Berlin's summer time is a day of 2020 in UTC; day and month are not swapped."""
+    shown = period_advice(MONTHS, ["2021-01-01T00:00:00+02:00", "2050-01-01"])
+    assert shown.startswith("they name others than")
+    assert "'%b-%y'" in period_advice(MONTHS, ["2021-01-01T00:00:00+02:00", "Jan-21"])

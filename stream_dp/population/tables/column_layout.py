@@ -18,7 +18,7 @@ from stream_dp.study.period_advice import period_advice
 from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
-from .column_order import ColumnOrder
+from .column_order import ColumnOrder, named_columns
 from .period_columns import PERIOD
 from .table_files import FileForm
 from .value_texts import Codings
@@ -161,8 +161,13 @@ def read_header(
         known_periods = study.periods.numbers
         sources = {n: (p, layout.attribute) for n, p in labels.items() if p in known_periods}
         hint = "a column for each period, or --columns NAME=PERIOD,..."
-        advice = "" if sources else period_advice(study.periods, list(labels))
-        hint += f", or {advice}" if advice.startswith("--dates") else ""
+        if not sources and (
+            named := named_columns(list(labels), study.periods, texts, layout.attribute)
+        ):
+            hint += f", or {' or '.join(named)}"
+        elif not sources:
+            advice = period_advice(study.periods, list(labels))
+            hint += f", or {advice}" if advice.startswith("--dates") else ""
     else:
         if layout.period not in names:
             all_rows = texts.label(layout.period)

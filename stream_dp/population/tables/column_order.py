@@ -8,7 +8,7 @@ refused. The header and the study alone decide.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, takewhile
 
 from stream_dp.errors import UserError
@@ -19,6 +19,8 @@ from .calendar_names import month_names, weekday_names
 
 _ANY = "{}"
 _MOST = 12  # columns that a line names
+_MOST_OPTIONS = 3  # in a line
+_LONGEST, _SHORTEST = 64, 3  # characters of a name, and of a part that is too short for a period
 _UNITS = re.compile(r"[ _.-]?(d|days?|w|wk|weeks?|m|mo|mth|months?|y|yr|years?|h|hours?)", re.I)
 _NUMBERED = re.compile(r"(\D*?)([0-9]{1,9})(?:\.0+)?(\D*)", re.DOTALL)
 _ROMAN = re.compile(r"(?:.*[^a-z])?(x{0,3}(?:ix|iv|v?i{0,3}))", re.DOTALL)
@@ -68,7 +70,8 @@ class ColumnOrder:
         if assigned is not None:
             return dict(zip(found, assigned, strict=True))
         if len(found) > len(labels):
-            raise UserError(f"{len(found)} columns fit, and there are {len(labels)} periods")
+            line = f"{len(found)} columns fit, and there are {len(labels)} periods"
+            raise UserError(line + self._of_one_attribute(found))
         raise UserError(self._refusal(pattern, found, labels))
 
     def _assigned(
@@ -171,6 +174,11 @@ class ColumnOrder:
             and self._texts.label(text) not in self._periods.numbers
         )
 
+    def _of_one_attribute(self, columns: Iterable[str]) -> str:
+        """The options for columns whose names have a period in them; empty without any."""
+        options = named_columns(list(columns), self._periods, self._texts)
+        return f"; those of one attribute: {' or '.join(options)}" if options else ""
+
     def _refusal(self, pattern: str, found: Mapping[str, str], labels: Sequence[str]) -> str:
         """Describes why columns have no periods, with an option that gives them theirs."""
         names = ", ".join(list(found)[:_MOST]) + (", ..." if len(found) > _MOST else "")
@@ -188,6 +196,8 @@ class ColumnOrder:
             rest = [other for column, other in found.items() if column != name]
             if stray and self._assigned(rest, labels, started=False) is not None:
                 return f"{line}; without {name} they do: --columns '{name}=,{pattern}=...'"
+        if advice := self._of_one_attribute(found):
+            return line + advice
         columns = list(found)
         if ordinals is not None:
             columns = [name for _, name in sorted(zip(ordinals, found, strict=True))]
@@ -198,6 +208,60 @@ class ColumnOrder:
             by_number = pattern.replace(_ANY, f"{numbered[1]}{_ANY}{numbered[3]}", 1)
             line = f"{line}, and by their numbers: --columns '{by_number}={_ANY}'"
         return line
+
+
+def named_columns(
+    names: Sequence[str], periods: Periods, texts: PeriodTexts, attribute: str = ""
+) -> list[str]:
+    """The options with which columns have the periods that a part of their names tells.
+
+    Columns with another text around the period are of another attribute: each text has an option.
+
+    attribute: whose columns these are, if it is known; its name decides where one text has it.
+    """
+    by_pattern: dict[str, dict[str, str]] = {}
+    for name in names:
+        if (part := _period_part(name, periods, texts)) is not None:
+            pattern = f"{name[: part[0]]}{_ANY}{name[part[1] :]}"
+            by_pattern.setdefault(pattern, {})[name] = part[2]
+    sound = {
+        pattern: columns
+        for pattern, columns in by_pattern.items()
+        if len(columns) > 1 and len({*columns.values()}) == len(columns)
+    }
+    told = [p for p in sound if attribute and attribute.casefold() in p.casefold().split(_ANY)[0]]
+    if attribute and len(exact := [p for p in told if _stem(p) == attribute.casefold()]) == 1:
+        told = exact
+    options = []
+    for pattern in told if len(told) == 1 else sound:
+        prefix, suffix = pattern.split(_ANY)
+        fitting = {n for n in names if n.startswith(prefix) and n.endswith(suffix)}
+        columns = sound[pattern]
+        pairs = ",".join(f"{name}={label}" for name, label in columns.items())
+        options.append(f"--columns '{pairs if fitting - columns.keys() else f'{pattern}=...'}'")
+    return options[:_MOST_OPTIONS]
+
+
+def _stem(pattern: str) -> str:
+    """The text around the period, without marks beside it."""
+    return pattern.replace(_ANY, "").strip(" _.-").casefold()
+
+
+def _period_part(name: str, periods: Periods, texts: PeriodTexts) -> tuple[int, int, str] | None:
+    """The first and longest part of a name that names a period of the study, with its label.
+
+    A part stands between other characters than its own first and last ones: no digit of a longer
+    number.
+    """
+    if periods.every == "step" or len(name) > _LONGEST:
+        return None
+    starts = [m.start() for m in re.finditer(r"(?<![0-9])[0-9]|(?<![^\W\d_])[^\W\d_]", name)]
+    ends = [m.end() for m in re.finditer(r"[0-9](?![0-9])|[^\W\d_](?![^\W\d_])", name)]
+    parts = ((start, end) for start in starts for end in ends if end - start > _SHORTEST)
+    for start, end in sorted(parts, key=lambda part: (part[0] - part[1], part[0])):
+        if (label := texts.label(name[start:end])) in periods.numbers and len(name) > end - start:
+            return start, end, label
+    return None
 
 
 def _stage(text: str) -> int | None:

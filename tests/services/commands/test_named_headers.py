@@ -1,11 +1,14 @@
 """A header that is not where it is looked for: the line names the option that finds it."""
 
+import json
 import re
 import shlex
 
 import openpyxl
 import pytest
 from kit.agency_files import HEAD, PEOPLE, rows, sent, text, write
+
+from stream_dp.log.sqlite import SqliteLog
 
 TABLE = text(rows())
 ABOVE = {
@@ -130,3 +133,32 @@ def test_cells_in_single_quotes(study, command):
     code, _, lines = command("send", study, path)
     assert code == 2
     assert any("single quotes" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("template", "given"),
+    [
+        ("{a}_{p}", []),
+        ("{a}_{m}", []),
+        ("{p} {a}", []),
+        ("{a}.{p}", ["--columns", "{}=..."]),
+        ("{a}_{p}", ["--columns", "poverty{}=..."]),
+    ],
+)
+@pytest.mark.parametrize("other", ["hours", "povertylevel", "poverty_flag"])
+def test_the_columns_of_one_of_two_attributes(study, command, template, given, other):
+    """Beside each column of the attribute stands one of another attribute."""
+    periods = [("2021-02", "2021m2"), ("2021-01", "2021m1")]
+    names = [template.format(a=a, p=p, m=m) for p, m in periods for a in ("poverty", other)]
+    path = write(study.parent / "t.csv", f"person,{','.join(names)}\n1,0,7,1,8\n")
+    words = ["send", study, path, "--attribute", "poverty"]
+    code, _, lines = command(*words, *given)
+    if code == 2:
+        told = re.split(", or |one attribute: ", lines[0], maxsplit=1)[1]
+        option = re.search(r"--columns '[^']*'", told)
+        assert command(*words, *shlex.split(option[0]))[0] == 0
+    log = SqliteLog(study.parent / "agency.db", readonly=True)
+    reports = [json.loads(record.value) for record in log.read("reports", {0: 0}, 9, 0).records]
+    log.close()
+    values = {report["period"]: report["values"] for report in reports}
+    assert values == {"2021-02": {"poverty": "0"}, "2021-01": {"poverty": "1"}}

@@ -76,6 +76,18 @@ def test_dates_are_periods(first, dates, kind):
     ]
 
 
+def test_times_in_utc_are_a_warning_or_have_the_days_of_a_zone():
+    times = [datetime.datetime(2026, m, 1, 22, 30) - datetime.timedelta(days=1) for m in (2, 3)]
+    times += [datetime.datetime(2026, 1, 9)]
+    table = {"id": [1, 1, 1], "month": pa.array(times).cast(pa.timestamp("us", "UTC"))}
+    table |= {"work": ["y", "n", "y"]}
+    given = {"first": "2026-01", "values": {"work": ["y", "n"]}, "missing": "n", "width": 1}
+    with pytest.warns(UserWarning, match="3 times have an offset or are in UTC"):
+        window(table, **given)
+    public = window(table, **given, reading={"zone": "Asia/Tokyo"})
+    assert [c.to_pylist() for c in public.panel.table().columns[1:]] == [["y"], ["y"], ["n"]]
+
+
 def test_nobody_answers_is_absent_or_the_declared_value():
     table = {"id": [1, 2, 2], "month": ["1", "1", "2"], "work": ["y", "y", "n"]}
     steps = {"first": 1, "count": 2, "values": {"work": ["y", "n"]}, "width": 1}
