@@ -16,7 +16,7 @@ _ROUNDS = 8  # of normalization at most; ids that still change after them keep t
 # Of Unicode, with those of no width, which some programs put at the ends of a text.
 BLANKS = "".join(
     [chr(code) for code in range(0x3001) if chr(code).isspace()]
-    + ["\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"]
+    + ["\u00ad", "\u200b", "\u200c", "\u200d", "\u200e", "\u200f", "\u2060", "\ufeff"]
 )
 
 

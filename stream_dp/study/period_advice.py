@@ -36,6 +36,12 @@ _DIRECTIVES = {
     7: ("%Y%j",),
     8: ("%d%m%Y", "%m%d%Y", "%Y%m%d"),
 }
+# A number beside the word of its unit has another meaning: Q3 is no March.
+_OF_ANOTHER_UNIT = re.compile(
+    r"(?<![%\w])(?:q|quarter|quartal|kvartal|trimestre)[ ._-]?%[dmVj]|%[dmVj][ ._-]?q(?![a-z])"
+    r"|(?<![%\w])(?:w|wk|week|kw)[ ._-]?%[dmqj]|(?<![%\w])(?:m|month)[ ._-]?%[dqVj]",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(r"[T ][0-9]{1,2}:[0-9]{2}.*", re.DOTALL)
 
 
@@ -128,7 +134,8 @@ def _formats(periods: Periods, text: str) -> Iterator[str]:
         pieces = _TOKENS.findall(rest)
         for choice in product(*(_choices(periods, piece) for piece in pieces)):
             form = re.sub(r"(\{\}[\s]*)+(?=\{\})", "", "".join(choice)) + end
-            yield form
+            if _OF_ANOTHER_UNIT.search(form) is None:
+                yield form
 
 
 def _choices(periods: Periods, piece: str) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def test_ids_that_need_a_look_stay_as_they_are():
     for form, texts in (
         (IdForm.NOBODY, NOBODY),
         (IdForm.DATE, ["2021-03-01", "1.3.2021", "03-Jan-21"]),
-        (IdForm.PADDED, ["A1 ", " A1", "A1\u00a0", "A2\u200b", "A\n"]),
+        (IdForm.PADDED, ["A1 ", " A1", "A1\u00a0", "A2\u200b", "\u00adA", "\u200eA", "A\n"]),
     ):
         ids = read_ids(pa.array(texts))
         assert (ids.texts.to_pylist(), list(ids.forms)) == (texts, [form])

@@ -83,3 +83,10 @@ def test_a_time_whose_day_in_its_zone_is_outside_is_no_other_format():
     shown = period_advice(MONTHS, ["2021-01-01T00:00:00+02:00", "2050-01-01"])
     assert shown.startswith("they name others than")
     assert "'%b-%y'" in period_advice(MONTHS, ["2021-01-01T00:00:00+02:00", "Jan-21"])
+
+
+@pytest.mark.parametrize("texts", [["Q1.21", "Q2.21"], ["1Q.21", "2Q.21"]])
+def test_a_number_beside_the_word_of_its_unit_has_no_other_meaning(texts):
+    shown = period_advice(QUARTERS, texts)
+    assert "%q" in shown
+    assert "%m" not in shown
