@@ -10,7 +10,7 @@ from kit.studies import attribute, small_study, window
 
 import stream_dp
 from stream_dp.errors import UserError
-from stream_dp.services.commands.export import _long
+from stream_dp.release.long_panels import long_tables
 from stream_dp.services.intake.table_judging import FaultReport
 from stream_dp.services.portals import table_writer
 from stream_dp.services.portals.table_writer import write_tables
@@ -70,7 +70,7 @@ def test_no_cell_of_an_exported_table_is_a_formula(tmp_path, kind):
     panel = public.panel("w")
     tables = {
         "wide": panel.tables(),
-        "long": _long(declared, panel),
+        "long": long_tables(declared.periods, panel, pa.date32()),
         "answers": iter([public.measurements("w")]),
     }
     for name, content in tables.items():
