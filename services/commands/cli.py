@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from typing import NoReturn, TextIO
@@ -57,6 +57,10 @@ GROUPS = (BEGIN, PERIOD, LOOK, OPERATE, PROMISE)
 COMMANDS = {name: command for group in GROUPS for name, command in group.commands.items()}
 FIRST = ("init", "send", "close", "run", "page")  # lead from a table to something to look at
 SERVICES = ("run", "worker", "aggregate")  # with --json every line of theirs is an event
+
+
+# Can take long, and show no progress of their own.
+TIMED = {"check", "plan", "page", "estimate", "estimates", "regress", "export", "verify", "backup"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -115,9 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         listed = [called] if called in COMMANDS and called == typed[0] else COMMANDS
         options = _parser(listed).parse_args(typed)
         logged = called in SERVICES
+        from ..process.elapsed import shown_elapsed
         from ..storage.file_modes import reporting_mended_modes
 
-        with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)):
+        waits = shown_elapsed(f"stream-dp {called}") if called in TIMED else nullcontext()
+        with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)), waits:
             output: Output = import_module(command_module(options.command)).run(options)
         if options.json:
             # What a service prints is a log: one line for each event, the last among them.

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import ReleaseQuery
@@ -14,7 +15,7 @@ from stream_dp.release.public_reader import nothing_published
 
 from .answer_sentences import reading
 from .comparison import Comparison, compared, comparison_chart, comparison_numbers, difference_chart
-from .default_questions import Question, query_title
+from .default_questions import Question, default_query, query_title
 from .feasible_intervals import for_people
 from .public_api import region_path
 from .public_state import State
@@ -124,7 +125,7 @@ class CompareForm:
             "period": periods[-1],
             "with": name,
             "q2": other,
-            "period2": periods[0],
+            "period2": _first_period(public, name, query, periods),
             "measure": "count" if count else "share",
             "region": "",
             "region2": "",
@@ -146,6 +147,15 @@ class CompareForm:
     @property
     def count(self) -> bool | None:
         return self.chosen["measure"] == "count" if self.measures else None
+
+
+def _first_period(public: PublicLog, name: str, query: str, periods: Sequence[str]) -> str:
+    """The first period at which a query has an answer, or of all periods if it has none."""
+    if public.study.batch(name) is not None:
+        return periods[0]
+    with suppress(UserError):
+        return (*public.periods_with(name, query), periods[0])[0]
+    return periods[0]
 
 
 def _other_query(state: State, name: str, query: str) -> str:
@@ -172,7 +182,8 @@ def compare_page(state: State, name: str, fields: dict[str, str]) -> tuple[bytes
     if not state.public.periods_of(name):
         raise nothing_published(state.public.study, name)
     examples = state.public.queries(name)
-    form = CompareForm.of(state, name, fields.get("q") or examples[0], None, fields)
+    query = fields.get("q") or default_query(state.public, name)
+    form = CompareForm.of(state, name, query, None, fields)
     faults: Sequence[str] = ()
     result: Comparison | None = None
     charts: tuple[Chart, ...] = ()

@@ -25,6 +25,7 @@ from .feasible_intervals import LEVELS, FanEnds, feasible_fan, feasible_range, f
 
 _DENSE = 16  # periods from which estimates are small dots
 _LABEL = 13.0  # units of a line of text
+_GAP = 5.0  # units between two labels
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,11 @@ def curves(
     low, high = look.limits or extent(lines, look)
     wide = width > 500
     right = (118 if wide else 74) if look.ends else 10
-    frame = Frame(width, height, number_axis(low, high), len(labels), right=right)
+    axis = number_axis(low, high)
+    frame = Frame(width, height, axis, len(labels), right=right)
     inner = width - frame.left - frame.right
-    marks: list[Mark] = list(frame.axes(period_ticks(labels, inner), look.unit))
+    cut = f"; axis from {number_text(axis.low, axis.ticks)}" if axis.low > 0 else ""
+    marks: list[Mark] = list(frame.axes(period_ticks(labels, inner), look.unit + cut))
     if look.as_errors:
         marks.append(Path("truth", f"M{frame.left} {frame.y(0)}H{width - right}"))
     for line in lines:
@@ -247,17 +250,23 @@ def _ends(frame: Frame, lines: Sequence[Line], look: Look, *, wide: bool) -> Ite
         names = [line.title] if wide else list(_broken(line.title))
         labels.append((look.scale * value, [*names, number_text(look.scale * value, (0.0, 1.0))]))
     inner = frame.height - frame.top - frame.bottom
-    if _LABEL * sum(len(texts) for _, texts in labels) > inner:
+    if _room(labels) > inner:
         labels = [(height, texts[:-1]) for height, texts in labels]
     labels.sort(key=lambda label: -label[0])
-    room = _LABEL * sum(len(texts) for _, texts in labels)  # of this and of all later labels
+    room = _room(labels)  # of this and of all later labels
     end = -math.inf
     for height, texts in labels:
-        top = max(min(frame.y(height) - _LABEL * len(texts) / 2, frame.height - room), end)
-        room -= _LABEL * len(texts)
-        end = top + _LABEL * len(texts)
+        tall = _LABEL * len(texts)
+        top = max(min(frame.y(height) - tall / 2, frame.height - room), end)
+        room -= tall + _GAP
+        end = top + tall + _GAP
         for i, text in enumerate(texts):
             yield Text("value", x, px(top + _LABEL * (i + 0.8)), text)
+
+
+def _room(labels: Sequence[tuple[float, list[str]]]) -> float:
+    """The height of labels with gaps between them."""
+    return _LABEL * sum(len(texts) for _, texts in labels) + _GAP * (len(labels) - 1)
 
 
 def _broken(name: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from stream_dp.answers.query import (
     value_of_interest,
     value_title,
 )
+from stream_dp.client import PublicLog
 from stream_dp.release import answer
 from stream_dp.study import Release, Study
 
@@ -148,6 +149,13 @@ def _windows(study: Study, declared: Release) -> list[Question]:
         windows.append(Question(in_last, f"consecutive 2 of last {width} {event}"))
     response = response_question(study, declared)
     return [*windows, *([] if response is None else [response])]
+
+
+def default_query(public: PublicLog, name: str) -> str:
+    """A query about the present, with which a comparison begins."""
+    declared = next((one for one in public.study.releases if one.name == name), None)
+    asked = [] if declared is None else questions(public.study, declared)
+    return asked[0].query if asked else public.queries(name)[0]
 
 
 def response_question(study: Study, declared: Release) -> Question | None:

@@ -22,7 +22,7 @@ from .answer_sentences import reading
 from .answer_views import CompareForm, comparison_of
 from .comparison import comparison_chart
 from .curves import Line, curves
-from .default_questions import Question, heading, query_title
+from .default_questions import Question, default_query, heading, query_title
 from .feasible_intervals import LEVELS
 from .marginal_series import marginal_series
 from .public_state import State
@@ -74,11 +74,11 @@ def figure_picture(title: str, reading: str, source: str, draw: Draw) -> Picture
     """Lays a picture out. draw: draws the chart in a size.
 
     reading: the sentence below the chart.
-    source: the last line.
+    source: the last lines.
     """
     titles = _wrapped(title, _TITLE_LETTERS, _TITLE_LINES)
     captions = _wrapped(reading, _CAPTION_LETTERS, _CAPTION_LINES)
-    captions.append(_wrapped(source, _CAPTION_LETTERS, 1)[0])
+    captions += _wrapped(source, _CAPTION_LETTERS, 2)
     texts = [Text("title", _MARGIN, 32 + _TITLE_LINE * i, line) for i, line in enumerate(titles)]
     top = 32 + _TITLE_LINE * len(titles) - 6
     bottom = _HEIGHT - 14 - _CAPTION_LINE * (len(captions) - 1)
@@ -97,11 +97,16 @@ def _wrapped(text: str, letters: int, lines: int) -> list[str]:
 
 
 def source_line(state: State) -> str:
-    """The last line of a picture: the study, the method and the head."""
+    """The last line of a picture: the study, its curator and licence, the method and the head."""
     study = state.public.study
     simulated = "SIMULATED NOISE. " if state.simulated else ""
-    about = state.url.partition("://")[2] or study.name
-    return f"{simulated}{about}: published under differential privacy; head {state.head[:16]}"
+    if not simulated and "SIMULATED" in study.description:
+        simulated = "SIMULATED DATA. "
+    source = state.url.partition("://")[2] or study.name
+    if study.curator is not None:
+        source += f", {study.curator.name}"
+        source += f", {study.curator.licence}" if study.curator.licence else ""
+    return f"{simulated}{source}: published under differential privacy; head {state.head[:16]}"
 
 
 def figure_file(state: State, kind: str, name: str, fields: Fields) -> FigureFile:
@@ -193,7 +198,7 @@ def _compare(state: State, name: str, fields: Fields) -> FigureFile:
     public = state.public
     if not public.periods_of(name):
         raise nothing_published(public.study, name)
-    query = fields.get("q") or public.queries(name)[0]
+    query = fields.get("q") or default_query(public, name)
     result = comparison_of(state, CompareForm.of(state, name, query, None, dict(fields)))
     answers = {"first": result.answers[0], "second": result.answers[1]}
     answers["difference"] = result.difference

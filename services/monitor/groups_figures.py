@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.answers.joint_answers import JointAnswers
-from stream_dp.answers.query import EVERYBODY
+from stream_dp.answers.query import EVERYBODY, attribute_title
 from stream_dp.answers.tables.table_answer import answering, joint_table_answers
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import PublicLog
@@ -212,7 +212,8 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
             if len(columns[column]) <= min(left, _MOST_BARS):
                 left -= len(columns[column])
                 answers = estimated_shares(published, which, [column])
-            marginals.append(_marginal(published, which, column, tables[which][column], answers))
+            words, codes = attribute_title(public.study, column), tables[which][column]
+            marginals.append(_marginal(published, which, column, words, codes, answers))
         pairs += [f"{which}:{a}:{b}" for a, b in combinations(names, 2)]
     unit = published.noun("groups").removesuffix("s")
     return DataSetFigures(
@@ -257,10 +258,14 @@ def _marginal(
     published: PublishedTables,
     which: str,
     column: str,
+    words: str,
     codes: pa.Array,
     estimates: JointAnswers | None,
 ) -> Marginal:
-    """A column's bars: its estimated shares, or without estimates those of the synthetic rows."""
+    """A column's bars: its estimated shares, or without estimates those of the synthetic rows.
+
+    words: the column in words.
+    """
     values, called = published.columns[which][column], published.noun(which)
     counts = np.bincount(codes.to_numpy(), minlength=len(values))
     total = max(1, int(counts.sum()))
@@ -268,7 +273,7 @@ def _marginal(
         (str(value), f"{int(count):,}", f"{count / total:.2%}")
         for value, count in zip(values, counts, strict=True)
     ]
-    title, columns = f"{column} ({called})", ("value", "synthetic rows", "their share")
+    title, columns = f"{words} ({called})", ("value", "synthetic rows", "their share")
     if estimates is not None:
         answers = [for_people(answer) for answer in estimates.answers]
         shown = [

@@ -81,6 +81,12 @@ _PARAMETERS = {"failure": "the stated error bound fails with probability at most
 HASHES = ("Its hash", "The one before")
 
 
+def held_and_absent(verified: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The lines of checked properties, and of what a log does not have."""
+    absent = [line for line in verified if line.startswith("signatures: none")]
+    return [line for line in verified if line not in absent], absent
+
+
 def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
     """Four numbers with labels: the people, the periods, the releases and the budget spent."""
     study = public.study

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stream_dp.answers.panel_answer import share_query
-from stream_dp.answers.query import event_words
+from stream_dp.answers.query import attribute_title, event_words
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.figures.marks import Chart
@@ -93,10 +93,10 @@ def about_release(public: PublicLog, declared: Release) -> str:
     if declared.patterns is not None:
         width = declared.history
         span = f"the last {width} {every}s" if width > 1 else f"each {every}"
-        clauses.append(f"the patterns of {name} in {span}")
+        clauses.append(f"the patterns of {attribute_title(study, name)} in {span}")
     if declared.totals is not None:
         event = event_words(study, declared.totals)
-        verb = "had" if "=" in event else "were"  # a value, or its label
+        verb = "had" if ": " in event else "were"  # a value, or its label
         clauses.append(f"how many {study.unit}s {verb} {event} in at least so many {every}s so far")
     text = " and ".join(clauses)
     if declared.where:

@@ -43,13 +43,13 @@ def resource(name: str) -> str:
     return mark_rules() + text if name == "style.css" else text
 
 
-def offline_policy(style: str, script: str) -> str:
-    """The content security policy of a page in a file: this style, this script and nothing else."""
-    hashes = (
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in (style, script)
-    )
-    sources = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*hashes)
+def offline_policy(style: str, *scripts: str) -> str:
+    """The content security policy of a page in a file: this style, these scripts, nothing else."""
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (style, *scripts)
+    ]
+    sources = f"style-src {hashes[0]}; script-src {' '.join(hashes[1:])}"
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 

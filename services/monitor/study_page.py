@@ -14,7 +14,15 @@ from ..portals.description import citation
 from .group_chart import group_figure, published_group_errors
 from .groups_figures import DataSetFigures, data_set_figures, sizes_figures
 from .marginal_series import MarginalSeries, series_of_columns
-from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, facts, privacy_label
+from .record_rows import (
+    HASHES,
+    budget_charts,
+    budget_table,
+    certificate_rows,
+    facts,
+    held_and_absent,
+    privacy_label,
+)
 from .release_figures import release_figures
 from .render import offline_policy, render, resource
 
@@ -31,12 +39,13 @@ def study_page(public: PublicLog, warning: str = "") -> str:
     sets = [r.name for r in public.study.batches or () if r.name in published]
     data_sets = [any_figures(public, name, None) for name in sets]
     last = public.published[-1] if public.published else None
-    style, verifier = resource("style.css"), resource("verifier.mjs")
+    style, fold, verifier = map(resource, ("style.css", "fold.js", "verifier.mjs"))
     return render(
         "study.html",
         style=style,
         verifier=verifier,
-        policy=offline_policy(f"\n{style}\n", verifier),
+        fold=fold,
+        policy=offline_policy(f"\n{style}\n", fold, verifier),
         warning=warning,
         study=public.study,
         facts=facts(public),
@@ -49,7 +58,7 @@ def study_page(public: PublicLog, warning: str = "") -> str:
         hashes=HASHES,
         label=privacy_label(public),
         groups=group_figure(group_table(public.study, published_group_errors(public))),
-        verified=public.verify(),
+        checked=held_and_absent(public.verify()),
         citation=citation(public),
         head=public.head,
     )

@@ -688,10 +688,11 @@ async function inNode({ argv }) {
 }
 
 async function inPage({ elements: { file, key, head, verdict } }) {
-  const show = (lines, title) => {
+  const show = (lines, title, holds = "") => {
     const list = document.createElement("ul"), first = document.createElement("strong");
     first.textContent = title;
     list.append(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+    verdict.className = holds;
     verdict.replaceChildren(first, list);
   };
   const [chosen] = file.files, pins = { key: key.value.trim() || null, head: head.value.trim() || null };
@@ -699,10 +700,10 @@ async function inPage({ elements: { file, key, head, verdict } }) {
   try {
     if (!globalThis.crypto?.subtle) throw new Fault("this page cannot hash here; open it over https, or save it and open the file", 2);
     const bytes = new Uint8Array(await chosen.arrayBuffer()), found = await verify(() => recordsOf(bytes, chosen.name), pins);
-    const lines = found.checks.flatMap((one) => one.lines.map((line) => `${one.holds ? "holds" : "FAILS"}: ${line}`));
-    show(found.head ? [...lines, `head ${found.head}`] : lines, found.holds ? "Everything that was checked holds." : "This log does not hold.");
+    const lines = found.checks.flatMap((one) => one.lines.map((line) => `${one.holds ? line.startsWith("signatures: none") ? "absent" : "holds" : "FAILS"}: ${line}`));
+    show(found.head ? [...lines, `head ${found.head}`] : lines, found.holds ? "Everything that was checked holds." : "This log does not hold.", found.holds ? "holds" : "fails");
   } catch (error) {
-    show([error.message], "This file cannot be verified.");
+    show([error.message], "This file cannot be verified.", "fails");
   }
 }
 

@@ -23,7 +23,14 @@ from .marginal_series import series_of_columns
 from .public_api import releases_data
 from .public_state import State
 from .query_forms import FigureLinks, PageQuery, address, builder, figure_citation, other_base
-from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, facts
+from .record_rows import (
+    HASHES,
+    budget_charts,
+    budget_table,
+    certificate_rows,
+    facts,
+    held_and_absent,
+)
 from .region_map import QUERY, region_map
 from .release_figures import ReleaseFigures
 from .render import render
@@ -48,10 +55,9 @@ def _published(state: State) -> tuple[list[Release], list[str]]:
 
 
 def index_page(state: State) -> bytes:
-    """The page of the study: releases with a first chart, and the last publications."""
+    """The page of the study: releases with a first chart."""
     panels, data_sets = _published(state)
     public = state.public
-    latest = releases_data(public)[-12:][::-1]
     previews = []
     preview: tuple[FigureLinks, str, str] | None = None
     for declared in panels:
@@ -66,10 +72,9 @@ def index_page(state: State) -> bytes:
         previews=previews,
         preview=preview,
         data_sets=[any_figures(public, name, None) for name in data_sets],
-        latest=latest,
         label=state.label,
         citation=citation(public),
-        verified=state.verified,
+        held=held_and_absent(state.verified)[0],
     )
 
 
@@ -207,7 +212,7 @@ def privacy_page(state: State) -> bytes:
 def verify_page(state: State) -> bytes:
     """The checks, and every hash of the chain."""
     rows = releases_data(state.public)
-    return rendered(state, "verify.html", verified=state.verified, rows=rows)
+    return rendered(state, "verify.html", checked=held_and_absent(state.verified), rows=rows)
 
 
 def certificate_page(state: State, index: int, release: AnyPublished) -> bytes:

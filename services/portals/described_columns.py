@@ -167,12 +167,13 @@ def _value_labels(
 def _declared_labels(study: Study, attribute: str) -> dict[str, str]:
     """The label of the value of interest; the other one of two values is 'not' and the label."""
     declared = study.attributes.get(attribute)
-    if declared is None or declared.label is None or not declared.listed:
+    label = None if declared is None else declared.value_label
+    if declared is None or label is None or not declared.listed:
         return {}
     interest = str(declared.listed[-1] if declared.interest is None else declared.interest)
-    labels = {interest: declared.label}
+    labels = {interest: label}
     if len(declared.listed) == 2:
-        labels |= {str(v): f"not {declared.label}" for v in declared.listed if str(v) != interest}
+        labels |= {str(v): f"not {label}" for v in declared.listed if str(v) != interest}
     return labels
 
 

@@ -54,23 +54,31 @@ def known_values(study: Study, declared: Release) -> list[str]:
 
 
 def event_words(study: Study, declared: CumulativeRelease | JointRelease) -> str:
-    """The event that a release counts: 'poverty=1', or the value's label."""
+    """The event that a release counts: 'poverty: 1', or the value's label."""
     return " or ".join(value_title(study, declared, str(value)) for value in declared.event)
 
 
 def value_title(study: Study, declared: Release, value: str) -> str:
-    """A value of a release's attribute in words: the label of the value of interest, or 'a=1'.
+    """A value of a release's attribute in words: its label, or 'Employment status: unemployed'.
 
     The other one of two values is 'not' and the label.
     """
     if len(declared.attributes) > 1:
         return value
     attribute = study.attributes[declared.attributes[0]]
-    if attribute.label and value == value_of_interest(study, declared):
+    if attribute.value_label and value == value_of_interest(study, declared):
+        return attribute.value_label
+    if attribute.value_label and len(known_values(study, declared)) == 2:
+        return f"not {attribute.value_label}"
+    return f"{attribute_title(study, declared.attributes[0])}: {value}"
+
+
+def attribute_title(study: Study, name: str) -> str:
+    """An attribute in words: its label, unless that is one of two values, or its name."""
+    attribute = study.attributes.get(name)
+    if attribute is not None and attribute.label and not attribute.value_label:
         return attribute.label
-    if attribute.label and len(known_values(study, declared)) == 2:
-        return f"not {attribute.label}"
-    return f"{declared.attributes[0]}={value}"
+    return name.replace("-", " ").replace("_", " ")
 
 
 def example_queries(study: Study, declared: Release) -> list[str]:

@@ -63,7 +63,9 @@ class Attribute(Declaration):
     interest: Symbol | None = None
     """The value that figures and examples ask for, such as `"yes"`. By default the last value."""
     label: Annotated[str, Field(max_length=60)] | None = None
-    """The value of interest in words, such as `"unemployed"`, for the titles of figures."""
+    """For the titles of figures. With `interest`, or with two values, this is the value of interest
+    in words, such as `"unemployed"`. Otherwise it is the attribute in words, such as
+    `"Employment status"`."""
     values_from: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     """The hash of a public table that the values, or a number's scale and bins, were taken from,
     such as `"sha256:..."`. `init --public` writes the hash of the file. Every certificate has it.
@@ -84,6 +86,12 @@ class Attribute(Declaration):
         """The declaration with values from the keys of places, in text."""
         values = tuple(int(k) if _PLAIN_NUMBER.fullmatch(k) else k for k in keys)
         return Attribute.model_construct(**{**dict(self), "values": values})
+
+    @property
+    def value_label(self) -> str | None:
+        """The label, if it is that of the value of interest."""
+        of_value = self.interest is not None or len(self.listed) == 2
+        return self.label if of_value else None
 
     @property
     def values_known(self) -> bool:

@@ -69,7 +69,7 @@ def test_titles_name_what_differs(public: PublicLog) -> None:
         count=None,
     )
     assert periods.titles == ("Apr 2021", "Feb 2021")
-    assert periods.common == "work=full in the month, pairs"
+    assert periods.common == "Work: full in the month, pairs"
     releases = compared(
         public,
         ReleaseQuery("pairs", "pattern full"),

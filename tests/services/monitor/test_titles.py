@@ -40,8 +40,8 @@ def study(**attribute: object):
 @pytest.mark.parametrize(
     ("declared", "title", "event"),
     [
-        ({}, "arbeitslos=Nein in the month", "arbeitslos=Ja"),
-        ({"interest": "Ja"}, "arbeitslos=Ja in the month", "arbeitslos=Ja"),
+        ({}, "arbeitslos: Nein in the month", "arbeitslos: Ja"),
+        ({"interest": "Ja"}, "arbeitslos: Ja in the month", "arbeitslos: Ja"),
         ({"interest": "Ja", "label": "unemployed"}, "unemployed in the month", "unemployed"),
     ],
 )
@@ -89,4 +89,13 @@ def test_queries_have_titles_in_words(query):
 def test_a_title_without_a_label_names_the_attribute():
     made = study()
     title = query_title(made, made.releases[0], "pattern Ja")
-    assert title == "arbeitslos=Ja in the month"
+    assert title == "Arbeitslos: Ja in the month"
+
+
+def test_of_many_values_the_label_is_the_attributes_own():
+    made = study(values=["Ja", "Nein", "Rente"], label="Arbeitslosigkeit")
+    titles = [question.title for question in questions(made, made.releases[0])]
+    assert titles[:2] == [
+        "Arbeitslosigkeit: Ja in the month",
+        "Arbeitslosigkeit: Nein in the month",
+    ]
