@@ -12,6 +12,7 @@ from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -21,9 +22,10 @@ from kit.monitors import Monitor, monitor
 from kit.tools import axe_core
 
 from stream_dp.client import PublicLog
+from stream_dp.figures.marks import Chart
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor.curves import Line, Look, curves
-from stream_dp.services.monitor.figure_files import figure_picture
+from stream_dp.services.monitor.figure_files import figure_picture, source_line
 
 URL = "https://work.example.org"
 FIGURES = (
@@ -183,3 +185,16 @@ def test_a_frame_of_another_page_fits_and_can_be_read_by_everybody(named: Monito
             page.goto(url)
             page.frame_locator("iframe").locator("figcaption").wait_for()
         browser.close()
+
+
+def test_the_last_lines_of_a_picture_have_source_and_licence() -> None:
+    curator = SimpleNamespace(name="Office of Statistics", licence="CC-BY-4.0")
+    made = SimpleNamespace(name="work", description="SIMULATED people", curator=curator)
+    state = SimpleNamespace(
+        simulated=False, url="", head="ab" * 32, public=SimpleNamespace(study=made)
+    )
+    line = source_line(state)  # type: ignore[arg-type]
+    assert line.startswith("SIMULATED DATA. work, Office of Statistics, CC-BY-4.0: published")
+    picture = figure_picture("t", "r", line, lambda size: Chart(*size, "d", ()))
+    shown = " ".join(ElementTree.fromstring(picture.svg()).itertext())
+    assert " ".join(shown.split()).endswith(f"head {'ab' * 8}")

@@ -17,6 +17,7 @@ from stream_dp.client import PublicLog
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor.curves import figure
 from stream_dp.services.monitor.feasible_intervals import for_people
+from stream_dp.services.monitor.record_rows import held_and_absent
 from stream_dp.services.monitor.release_figures import look_of
 from stream_dp.services.monitor.study_page import study_page
 
@@ -93,3 +94,26 @@ def test_a_page_is_a_file_of_html(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "write it as .html" in capsys.readouterr().err
     assert cli.main(["page", f"sqlite:{tmp_path}/none.db", str(tmp_path / "page.html")]) == 2
     assert not (tmp_path / "page.html").exists()
+
+
+def test_the_contents_lead_to_every_section(text: str) -> None:
+    targets = re.findall(r'<a href="#([\w-]+)">', text)
+    assert len(targets) > 5
+    folded = re.findall(r'<details class="card" open>.*?<div id="([\w-]+)">', text, re.S)
+    assert set(targets) <= set(folded)
+
+
+def test_what_a_log_does_not_have_has_no_tick() -> None:
+    held, absent = held_and_absent(["chain: 3 messages", "signatures: none; not signed"])
+    assert (held, absent) == (["chain: 3 messages"], ["signatures: none; not signed"])
+
+
+def test_a_cut_axis_is_named_in_the_picture(text: str) -> None:
+    charts = re.findall(r"<svg [^>]*role=\"img\".*?</svg>", text, re.S)
+    charts = [svg for svg in charts if "estimate-line" in svg]
+    assert charts
+    for svg in charts:
+        ticks = re.findall(r'class="tick"[^>]*text-anchor="end">([^<]+)<', svg)
+        unit = re.findall(r'class="tick" x="0"[^>]*>([^<]+)<', svg)[0]
+        lowest = float(ticks[0].replace("−", "-").replace(",", ""))
+        assert (f"; axis from {ticks[0]}" in unit) == (lowest > 0)

@@ -4,7 +4,7 @@ import pytest
 
 from stream_dp.answers.query import event_words, example_queries
 from stream_dp.errors import UserError
-from stream_dp.services.monitor.default_questions import query_title, questions
+from stream_dp.services.monitor.default_questions import default_query, query_title, questions
 from stream_dp.studyfile import parse_study
 
 
@@ -99,3 +99,10 @@ def test_of_many_values_the_label_is_the_attributes_own():
         "Arbeitslosigkeit: Ja in the month",
         "Arbeitslosigkeit: Nein in the month",
     ]
+
+
+def test_a_comparison_begins_with_a_question_about_the_present():
+    class Public:
+        study = study()
+
+    assert default_query(Public(), "both") == "pattern Nein"  # type: ignore[arg-type]
