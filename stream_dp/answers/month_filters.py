@@ -23,8 +23,11 @@ variance includes how far the filters differ.
 A shock moves many cells of a set at once, and no filter foresees it. Let r be the mean square of a
 set's innovations over what its filters expect, and f its degrees of freedom. A jump of unknown size
 explains r > 1 better than no jump by the log likelihood f (r - 1 - log r) / 2. Its odds in advance
-are exp(-GUARD), which gives the probability q of a jump. Before a filter learns, its level gets q
-times the variance that its innovations have beyond what it expects.
+are exp(-GUARD), which gives the probability q of a jump. A shock hits columns, and so many sets at
+once: the odds in advance are pi / (1 - pi) if these are higher, where pi <= 1/2 is the mean q of
+the month's other sets with a column, for the column of the set with the largest such mean. Before a
+filter learns, its level gets the probability of a jump times the variance that its innovations have
+beyond what it expects.
 
 Everything here is post-processing of noisy values.
 """
@@ -111,7 +114,9 @@ class Filters:
         covariances = np.concatenate([covariances, covariances[:, :, :1]], axis=2)
         return replace(self, means=means, covariances=covariances)
 
-    def learnt(self, values: Floats, variance: float, prior: Floats) -> Filters:
+    def learnt(
+        self, values: Floats, variance: float, prior: Floats, guard: float = GUARD
+    ) -> Filters:
         """The filters after a measurement.
 
         A jump widens the level's variance. Then the Kalman filter learns, with innovations nu of
@@ -120,6 +125,7 @@ class Filters:
 
         values: (cells,) centred. variance: of the noise in a cell before centring.
         prior: (FILTERS,) of the months before, for the guard.
+        guard: minus the logarithm of the odds of a jump.
         """
         innovations = values - self.means[:, _LEVEL]
         squares = np.einsum("jc,jc->j", innovations, innovations)
@@ -127,7 +133,7 @@ class Filters:
         spread = covariances[:, _LEVEL, _LEVEL] + variance
         of_set, of_cells = self.of_set, self.of_cells
         if self.months:
-            jump = self._jump(squares / spread, prior)
+            jump = self._jump(squares / spread, prior, guard)
             if jump > _LEAST_JUMP:
                 covariances, jumps = covariances.copy(), jumps + (jump > 0.5)
                 missing = jump * np.maximum(squares / self.freedom - spread, 0)
@@ -150,15 +156,22 @@ class Filters:
             jumps=jumps,
         )
 
-    def _jump(self, squares: Floats, prior: Floats) -> float:
-        """The probability of a jump, 1 / (1 + exp(GUARD - f (r - 1 - log r) / 2)); see the module.
+    def jump(self, values: Floats, variance: float, prior: Floats) -> float:
+        """The probability of a jump by a measurement of this set alone; see `learnt`."""
+        if not self.months:
+            return 0.0
+        squares = np.square(values - self.means[:, _LEVEL]).sum(axis=1)
+        return self._jump(squares / (self.covariances[:, _LEVEL, _LEVEL] + variance), prior)
+
+    def _jump(self, squares: Floats, prior: Floats, guard: float = GUARD) -> float:
+        """The probability of a jump, 1 / (1 + exp(guard - f (r - 1 - log r) / 2)); see the module.
 
         squares: by filter, of the innovations over their variance.
         """
         weights = prior * np.exp(self.of_set - self.of_set.max())
         ratios = np.maximum(squares / self.freedom, 1)
         ratio = float(weights @ ratios / weights.sum())
-        against = GUARD - self.freedom * (ratio - 1 - math.log(ratio)) / 2
+        against = guard - self.freedom * (ratio - 1 - math.log(ratio)) / 2
         return 1 / (1 + math.exp(against))
 
     def posterior(self, prior: Floats, states: Floats | None = None) -> tuple[Floats, Floats]:
@@ -202,6 +215,24 @@ def _cell_weights(of_cells: Floats, prior: Floats) -> Floats:
 K = TypeVar("K", bound=tuple[Any, ...])  # a set of columns
 
 
+def _guards(jumps: Mapping[K, float]) -> dict[K, float]:
+    """By set, minus the logarithm of the odds of a jump, given the month's other sets.
+
+    jumps: by set, the probability of a jump by the set alone.
+    """
+    of_column: dict[Any, tuple[float, int]] = {}
+    for a, jump in jumps.items():
+        for c in a:
+            total, sets = of_column.get(c, (0.0, 0))
+            of_column[c] = total + jump, sets + 1
+    guards = dict[K, float]()
+    for a, jump in jumps.items():
+        others = [(of_column[c][0] - jump, of_column[c][1] - 1) for c in a]
+        share = min(max((total / sets for total, sets in others if sets), default=0.0), 0.5)
+        guards[a] = min(GUARD, math.log((1 - share) / share)) if share > 0 else GUARD
+    return guards
+
+
 class Measured(NamedTuple):
     """A noisy interaction as shares: its values, centred, and the variance before centring."""
 
@@ -230,12 +261,18 @@ class MonthFilters(Generic[K]):
 
     def learnt(self, interactions: Mapping[K, Measured]) -> MonthFilters[K]:
         """The estimates with the measurements of month `number`."""
-        filters = dict(self.filters)
-        for a in sorted(interactions, key=lambda a: (len(a), a)):
+        filters, jumps = dict(self.filters), dict[K, float]()
+        order = sorted(interactions, key=lambda a: (len(a), a))
+        for a in order:
             values, variance = interactions[a]
-            interaction = filters.get(a) or Filters.of(values.shape, variance)
+            filters[a] = filters.get(a) or Filters.of(values.shape, variance)
             prior = self.priors.get(len(a), EVEN)
-            filters[a] = interaction.learnt(values.reshape(-1), variance, prior)
+            jumps[a] = filters[a].jump(values.reshape(-1), variance, prior)
+        guards = _guards(jumps)
+        for a in order:
+            values, variance = interactions[a]
+            prior = self.priors.get(len(a), EVEN)
+            filters[a] = filters[a].learnt(values.reshape(-1), variance, prior, guards[a])
         of_order: dict[int, list[Filters]] = {}
         for a in sorted(filters, key=lambda a: (len(a), a)):
             of_order.setdefault(len(a), []).append(filters[a])

@@ -12,6 +12,7 @@ from stream_dp.answers.month_filters import (
     SLOPES,
     WALKS,
     Filters,
+    _guards,
     drift_prior,
 )
 
@@ -119,6 +120,18 @@ def test_a_shock_to_a_set_lets_its_level_jump():
     calm = filters.passed().learnt(values[7], 1.0, still)
     assert calm.jumps == 0
     assert calm.posterior(still)[1].mean() < 0.3
+
+
+def test_sets_with_a_common_column_learn_from_each_other_that_there_was_a_shock():
+    """The odds are those of the column whose other sets jumped most, and never below GUARD's."""
+    jumps = {(0,): 1.0, (0, 1): 0.4, (1, 2): 0.0, (2,): 0.0}
+    guards = _guards(jumps)
+    # Of column 0 the other set's probability; of column 1 that of (1, 2) is less.
+    assert guards[0,] == pytest.approx(math.log(0.6 / 0.4))
+    assert guards[0, 1] == 0  # at most even odds
+    assert guards[1, 2] == pytest.approx(math.log(0.6 / 0.4))
+    assert guards[2,] == GUARD
+    assert _guards({(0,): 1.0}) == {(0,): GUARD}
 
 
 def test_a_jump_is_as_probable_as_its_likelihood_and_odds_say():
