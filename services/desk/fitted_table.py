@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow as pa
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.data.domain import Codes
+from stream_dp.batch.fit_tables import FittedTables, fit_tables
 from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.people_table import People, present_rows, study_people
 from stream_dp.batch.synthesizer import FitContext, FittedModel
@@ -42,7 +43,9 @@ from .declared_columns import (
     DeclaredColumn,
     Values,
     budget,
+    column_name,
     declared_columns,
+    named,
     one_study,
 )
 from .public_domain import public_domain
@@ -170,6 +173,10 @@ class FittedTable(Generic[T]):
         )
 
 
+P = TypeVar("P", bound=ArrowStream)
+
+
+@overload
 def fit(
     table: T,
     *,
@@ -186,13 +193,53 @@ def fit(
     kind: str | None = None,
     unit: str = "person",
     simulation_seed: int | None = None,
-) -> FittedTable[T]:
-    """Fits a synthesizer to a table of people, a row for each person.
+) -> FittedTable[T]: ...
+
+
+@overload
+def fit(
+    table: T,
+    *,
+    members: P,
+    key: str,
+    most: int,
+    neighbours: str,
+    delta: Number,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    values: Mapping[str, Values],
+    kind: str | None = None,
+    simulation_seed: int | None = None,
+) -> FittedTables[T, P]: ...
+
+
+def fit(
+    table: T,
+    *,
+    neighbours: str,
+    delta: Number,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    values: Mapping[str, Values] | None = None,
+    domain_from: ArrowStream | None = None,
+    bins: Mapping[str, Sequence[int]] | None = None,
+    special: Mapping[str, Sequence[int]] | None = None,
+    rules: Sequence[str] = (),
+    derived: Mapping[str, Mapping[str, Any]] | None = None,
+    kind: str | None = None,
+    unit: str = "person",
+    members: P | None = None,
+    key: str | None = None,
+    most: int | None = None,
+    simulation_seed: int | None = None,
+) -> FittedTable[T] | FittedTables[T, P]:
+    """Fits a synthesizer to a table of people, or to households and their members.
 
     Each call is charged anew; there is no ledger here. The kinds `mixture` and `rap` need JAX, the
     `batch` extra.
 
-    table: of pyarrow, pandas from 2.2 on, polars, or any library with Arrow's PyCapsule interface.
+    table: a row for each person, or for each household where `members` is given; of pyarrow, pandas
+        from 2.2 on, polars, or any library with Arrow's PyCapsule interface.
     neighbours: the relation that is protected. Under `add_remove` a row comes or goes, and the
         number of rows is private. Under `replace_one` and `replace_in_place` a row is replaced by
         any other, and the number of rows is public. There is no default.
@@ -216,6 +263,10 @@ def fit(
         synthetic row keeps the function.
     kind: `table` by default; `mixture`, `rap` or `match`.
     unit: who is protected, for the words of the guarantee.
+    members: a row for each member of a household. The result is that of `fit_tables`, with the
+        relation `replace_in_place`; `values` has the columns of both tables.
+    key: the column of both tables that names a household.
+    most: how many members a household may have; public too.
     simulation_seed: for simulations only: repeatable noise, which protects nobody. By default
         noise is from the system's entropy.
 
@@ -234,6 +285,27 @@ def fit(
     """
     spent, exact = budget(rho, epsilon, delta)
     relation = checked_relation(neighbours)
+    if members is not None:
+        if relation != "replace_in_place":
+            raise UserError("neighbours: of households, only 'replace_in_place' has a proved cost")
+        if any((domain_from is not None, bins, special, rules, derived)):
+            raise UserError(
+                "domain_from, bins, special, rules, derived: are for one table; leave them out"
+            )
+        of_groups, of_members = _split(values, table, members)
+        return fit_tables(
+            table,
+            members,
+            key=column_name(key, "key"),
+            group_values=of_groups,
+            person_values=of_members,
+            most=checked_whole("most", most),
+            rho=spent,
+            kind=kind or "mwem",
+            simulation_seed=simulation_seed,
+        )
+    if key is not None or most is not None:
+        raise UserError("key, most: are for households; give their members, too")
     rows = arrow_table(table, "table")
     public = None if domain_from is None else public_domain(domain_from, rows)
     columns = declared_columns(values, public, bins, special)
@@ -284,6 +356,21 @@ def _checked_rules(
         values = {str(value): symbol for value, symbol in function["values"].items()}
         functions[name] = {"of": function["of"], "values": values}
     return {"rules": [*rules], **({"derived": functions} if functions else {})}
+
+
+def _split(
+    values: Mapping[str, Values] | None, groups: ArrowStream, members: ArrowStream
+) -> tuple[dict[str, Values], dict[str, Values]]:
+    """The values of the columns of households, and of their members. Raises UserError."""
+    declared: dict[str, Values] = {n: list(v) for n, v in named(values, "values").items()}
+    homes = arrow_table(groups, "table").column_names
+    people = arrow_table(members, "members").column_names
+    for name in declared:
+        if (name in homes) == (name in people):
+            where = "both tables; rename one" if name in homes else "neither table"
+            raise UserError(f"values: '{name}' is a column of {where}")
+    of_groups = {name: several for name, several in declared.items() if name in homes}
+    return of_groups, {n: several for n, several in declared.items() if n not in homes}
 
 
 def _people(

@@ -278,3 +278,34 @@ def test_a_notebook_shows_the_guarantee(fitted):
     text = fitted._repr_html_()
     assert "one person, with its whole history, is added or removed" in text
     assert "NOT PRIVATE" in text
+
+
+HOMES = pa.table({"home": [1, 2, 3], "region": ["north", "south", "south"]})
+MEMBERS = pa.table({"home": [1, 1, 2, 3], "work": ["yes", "no", "yes", "no"]})
+OF_HOMES = {
+    **{"members": MEMBERS, "key": "home", "most": 2, "rho": 1, "delta": 1e-9},
+    **{"neighbours": "replace_in_place", "simulation_seed": 1},
+    "values": {"region": ["north", "south"], "work": ["yes", "no"]},
+}
+
+
+def test_households_are_fitted_with_their_members():
+    homes, members = stream_dp.fit(HOMES, **OF_HOMES).sample()
+    assert (homes.schema, members.schema) == (HOMES.schema, MEMBERS.schema)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"neighbours": "add_remove"}, "neighbours: of households, only"),
+        ({"values": {"age": [1, 2]}}, "values: 'age' is a column of neither table"),
+        ({"values": {"home": [1, 2]}}, "values: 'home' is a column of both tables"),
+        ({"bins": {"work": [1]}}, "domain_from, bins, special, rules, derived: are for one table"),
+        ({"members": None}, "key, most: are for households"),
+        ({"key": None}, "key: None is no name of a column"),
+        ({"most": 0}, "most: must be a whole number from 1 on"),
+    ],
+)
+def test_households_that_cannot_be_fitted_are_one_line(changes, line):
+    with pytest.raises(stream_dp.UserError, match=f"^{line}"):
+        stream_dp.fit(HOMES, **OF_HOMES | changes)
