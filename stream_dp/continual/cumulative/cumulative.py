@@ -168,7 +168,7 @@ class Cumulative(CumulativeDesign):
         )
         if not 0 <= self.size_share < 1:
             raise ValueError(f"size_share: must lie from 0 to below 1, not {self.size_share}")
-        if self.counter is not None and not isinstance(self.counter, CounterKind):
+        if self.counter is not None and CounterKind.named(self.counter) is None:
             raise ValueError(f"counter: must be one of {', '.join(CounterKind)}, or None")
         if self.refined and (self.counter is not None or self.horizon > MOST_REFINED):
             raise ValueError(f"refined: for coupled totals of at most {MOST_REFINED} periods")
