@@ -81,7 +81,7 @@ def test_trips_become_two_valid_tables(
     diary: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(diary.parent)
-    run("check", diary)
+    run("check", diary, "--long")
     assert "of people and events" in capsys.readouterr().out
     run("send", diary, "people.csv")
     capsys.readouterr()
