@@ -179,6 +179,7 @@ _COUNTS: Registry[Family, Count] = Registry(
 
 
 _TYPICAL = 3
+_WIDEST = 64  # letters of a question beside which the errors of others are in one column
 _MOST_ROWS = 2  # of a list in the short text, unless one more is all
 _HALF_WIDTH = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
@@ -273,6 +274,7 @@ class Summary:
         study = self.plan.study
         questions = [f"{row.release}: {row.query} at {row.period}" for row in self.answers]
         wide = max(map(len, questions))
+        wide = wide if wide <= _WIDEST else 0
         return [
             "how precise, as 95% intervals of the privacy noise:",
             *(
@@ -297,11 +299,12 @@ class Summary:
         return lines
 
     def _usable(self) -> list[str]:
-        """From which size on groups are usable, in a line for each release."""
+        """From which size on groups are usable, by release."""
         if not self.groups:
             return []
-        rows = [f"  {row.name}: {least_text(row.least)} {row.unit}s" for row in self.groups]
-        return [f"groups whose counts are within ± {percent(USABLE)} have at least:", *_first(rows)]
+        sizes = [f"{row.name}: {least_text(row.least)} {row.unit}s" for row in self.groups]
+        shown = ", ".join(line.strip() for line in _first(sizes))
+        return [f"groups whose counts are within ± {percent(USABLE)} have at least: {shown}"]
 
     def _groups(self) -> list[str]:
         """The errors of counts of small groups."""

@@ -91,7 +91,7 @@ def test_the_plan_says_it_in_words_and_for_machines() -> None:
     study = small_study(rho=2, releases=[window("r", "poverty", width=1, rho=1)])
     short = summary(plan_study(study))
     (row,) = short.groups
-    assert f"  r: {row.least:,} {row.unit}s" in short.text()
+    assert f"r: {row.least:,} {row.unit}s" in short.text()
     text = short.text(long=True)
     assert "what a small group can learn, by its number of" in text
     assert f"± {100 * USABLE:.0f} %" in text

@@ -55,7 +55,7 @@ def test_many_releases_are_counted_in_short():
     releases = [window(f"r{i}", "poverty", width=1 + i % 2, rho=1) for i in range(5)]
     brief = summary(plan_study(small_study(rho=100, releases=releases))).text()
     assert brief.count("\n") < 25
-    assert brief.count("  and 3 more\n") == 2
+    assert brief.count("and 3 more\n") == 2
 
 
 def test_a_weak_promise_is_said_once():
