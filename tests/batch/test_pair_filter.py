@@ -105,7 +105,7 @@ def test_noise_is_less_than_where_each_phase_is_charged_by_itself():
 
 
 def again(second, seed):
-    """A last phase of `table` that measures drawn pairs once more, and how precisely."""
+    """A last phase of `table` that measures drawn pairs and triples, and how precisely."""
     last = second.steps(MANY).last
     if last is None:
         return []

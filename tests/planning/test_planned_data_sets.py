@@ -203,3 +203,19 @@ def test_people_read_it_in_words() -> None:
     assert "standard deviation of a cell" in text
     assert "publishes: people" in text
     assert "add_remove, replace_one, replace_in_place" in text
+
+
+@pytest.mark.parametrize(
+    ("rho", "sentence", "warns"),
+    [
+        ("4", "measured: single columns and all pairs of them", False),
+        ("0.0002", "measured: single columns", True),
+    ],
+)
+def test_a_sentence_says_what_is_measured(rho: str, sentence: str, warns: bool) -> None:
+    """And a warning says if columns are measured only one by one."""
+    text = table_toml("replace_one", {"a": 2, "b": 3, "c": 5}, 0)
+    text = text.replace('kind = "mixture"', 'kind = "table"').replace("rho = 4", f"rho = {rho}")
+    (planned,) = summary(plan_study(parsed(text))).data_sets
+    assert planned.fit.measured.sentence == sentence
+    assert [("only single columns are measured" in w) for w in planned.warnings] == [True] * warns

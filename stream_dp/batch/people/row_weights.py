@@ -61,7 +61,7 @@ def row_weights(rows: int, marginals: Sequence[Wanted]) -> Floats:
     return weights
 
 
-_EXCHANGES = 60  # at most
+_EXCHANGES, _LOOKED_AT = 60, 20_000  # at most, and the drawn rows that each looks at
 
 
 def balanced_rows(
@@ -104,9 +104,13 @@ def _exchange(
 ) -> None:
     """Exchanges rows that are rounded up and down. up: (rows,), changed in place."""
     apart = [np.bincount(m.cells, up - fractions, len(m.target)) for m in marginals]
-    loss, at_once = sum(float(d @ d) for d in apart), max(1, int(up.sum()) // 20)
-    free = np.flatnonzero(fractions > 0)
+    loss, at_once = (
+        sum(float(d @ d) for d in apart),
+        max(1, min(int(up.sum()), _LOOKED_AT // 2) // 20),
+    )
+    every = np.flatnonzero(fractions > 0)
     for _ in range(_EXCHANGES):
+        free = every if len(every) <= _LOOKED_AT else rng.choice(every, _LOOKED_AT, replace=False)
         pull = np.zeros(len(free))
         for distance, m in zip(apart, marginals, strict=True):
             pull += distance[m.cells[free]]

@@ -1,15 +1,15 @@
-"""The plan of the kind `table`: single columns, merged; then all pairs, and pairs once more.
+"""The plan of the kind `table`: single columns, merged; all pairs; then pairs again and triples.
 
 1. Single columns, as the kind `match` measures them. Rare values are merged.
-2. All pairs of merged columns share half of the rest. If even the strongest dependence of the
+2. All pairs of merged columns share a third of the rest. If even the strongest dependence of the
    median merged pair would not show above their noise (`all_pairs.Choice`), pairs are picked in
    rounds instead. If noise hides every pair, single columns are measured once more.
-3. The other half measures pairs once more where that helps (`water_filling.py`).
+3. Two thirds measure pairs once more, and triples, where that helps (`water_filling.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -19,7 +19,7 @@ from stream_dp.study.table_releases import PICKED_TITLE
 
 from ..rounds.phases import Everything
 from ..synthesizer import Known
-from .all_pairs import Choice, label_columns
+from .all_pairs import Choice, label_columns, smallest_triples
 from .match_plan import MatchPlan
 from .pair_filter import residual_phase
 from .people_plan import PeoplePlan, Steps, single_columns
@@ -30,7 +30,8 @@ from .tree_model import OF_FEW_PAIRS, TreeModel
 from .water_filling import LABELLED, WaterFilling
 from .weighted_tree import WeightedTree
 
-AT_ONCE = Fraction(1, 2)  # of what single columns leave: all pairs
+AT_ONCE = Fraction(1, 3)  # of what single columns leave: all pairs
+MOST_TRIPLES = 300  # that may be measured, the smallest
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +73,15 @@ class TablePlan(MatchPlan):
         self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
     ) -> PeoplePlan:
         """The second phase if all pairs are measured at once."""
-        residuals = Residuals(domain, tuple(smallest_pairs(domain)))
+        of_two = smallest_pairs(domain)
+        residuals = Residuals(domain, (*of_two, *few_triples(domain, of_two)))
         rho = (1 - self.one_ways(people)) * self.release.rho
         labels = self.labels
         # e_A is in proportion to p^(-1/2) where noise is small: c_A raises p by c_A^(2/3).
         labelled = Fraction(LABELLED ** (2 / 3)).limit_denominator(100)
         pairs = residual_phase(
             residuals,
-            residuals.sets,
+            of_two,
             AT_ONCE * rho,
             importance=lambda a: labelled if labels & {*a} else 1,
             before=self._after_first(residuals, people),
@@ -98,7 +100,7 @@ class TablePlan(MatchPlan):
         assert isinstance(pairs, Everything)
         assert isinstance(steps.last, WaterFilling)
         yield "pairs of columns", plan.workload, pairs
-        again = "pairs once more, where it lowers the predicted error most"
+        again = "pairs once more and triples, where that lowers the predicted error most"
         yield again, plan.workload, steps.last.alike
 
     @property
@@ -117,3 +119,12 @@ def smallest_pairs(domain: PeopleDomain) -> list[Columns]:
         if total <= MOST_CANDIDATE_CELLS or not result:
             result.append(columns)
     return sorted(result)
+
+
+def few_triples(domain: PeopleDomain, pairs: Sequence[Columns]) -> list[Columns]:
+    """The smallest triples of which all pairs are measured."""
+    of_two = {*pairs}
+    triples = combinations(range(len(domain.columns)), 3)
+    complete = [a for a in triples if of_two.issuperset(combinations(a, 2))]
+    complete.sort(key=lambda a: (domain.cells(a), a))
+    return smallest_triples(domain, complete[:MOST_TRIPLES])

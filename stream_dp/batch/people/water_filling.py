@@ -1,18 +1,26 @@
-"""The second measurement of pairs: where it lowers the predicted error most (water-filling).
+"""The second measurement: pairs once more and triples, where the predicted error falls most.
 
-All pairs of columns are measured first, with half of what is left. Each noisy pair then says how
-much of its dependence shows, and the other half goes where it helps. One formula gives "measure all
-pairs again", "a few selected pairs" and "only what shows", without the cost of a selection.
+All pairs of columns are measured first, with a third of what is left. A tree is grown on the noisy
+pairs (`weighted_tree.py`). The rest goes where dependence shows that the tree does not explain
+(water-filling). One formula gives "measure all pairs again", "a few selected pairs" and "only what
+shows", without the cost of a selection.
 
-A pair A of m and n values has K = m n cells, d = (m - 1)(n - 1) degrees of freedom, and noise of
-variance v in a share. The unbiased energy of its dependence is
-    S = max(|I_A - I_i x I_j|^2 - d v, v / 1000).
+A set A of columns with n_i values has K = prod n_i cells and d = prod (n_i - 1) degrees of freedom.
+Its noise has the variance v in a share. The unbiased energy of what is to be learnt is
+    S = max(|I_A - J_A|^2 - d v, v / 1000).
+J_A is independence for a pair that the tree holds, and the tree's interaction for another pair. A
+triple has not been measured. Its energy is predicted as that of columns that follow a hidden
+factor: with phi_ij = S_ij / (|p_i|^2 |p_j|^2),
+    S_ijk = SKEW sqrt(phi_ij phi_ik phi_jk) |p_i|^2 |p_j|^2 |p_k|^2.
+So triples of columns whose pairs the tree explains are not measured.
+
 A ridge estimate with precision p of a share has the total variation, up to a factor,
     e(p) = sqrt(K d S / (S p + d)).
-Minimise sum c_A e_A(p_A) over p_A >= 1 / v_A at the cost sum u_A (p_A - 1 / v_A), where
-u_A = prod n (n - 1) / (2 (K N)^2) is the rho of a unit of precision and c_A the pair's weight. With
-the multiplier mu of the cost,
-    p_A = max(1 / v_A, ((c_A sqrt(K d S) S / (2 mu u_A))^(2/3) - d) / S),
+Minimise sum c_A e_A(p_A) over p_A >= q_A at the cost sum u_A (p_A - q_A), where q_A is 1 / v of a
+pair and 0 of a triple, u_A = prod n (n - 1) / (2 (K N)^2) is the rho of a unit of precision, and
+c_A a weight: HELD for pairs that the tree holds, because others follow from them, and OF_TRIPLES
+times the number of pairs over that of triples. With the multiplier mu of the cost,
+    p_A = max(q_A, ((c_A sqrt(K d S) S / (2 mu u_A))^(2/3) - d) / S),
 and bisection finds mu. The precisions are floats of noisy answers: post-processing. The round
 states them as whole numbers (`phases.Weighed`), and the filter charges what is left.
 """
@@ -23,6 +31,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +39,15 @@ from numpy.typing import NDArray
 from ..rounds.phases import NoisyAnswers, PrivacyFilter, Weighed
 from ..synthesizer import Known
 from .pair_filter import precision
-from .residual_counts import Columns, Residuals
-from .target_shares import Targets
+from .picked_pairs import known_sets
+from .residual_counts import Columns, Residuals, centred
+from .weighted_tree import Fitted, WeightedTree
 
 Floats = NDArray[np.float64]
-LABELLED = 4.0  # how many times the error of a pair counts that holds a label
+LABELLED = 4.0  # how many times the error of a set counts that holds a label
+HELD = 2.0  # how many times the error of a pair counts that the tree holds
+OF_TRIPLES = 2.0  # how many times the mean error of triples counts, over that of pairs
+SKEW = 0.1  # of the dependence of three columns that follow a hidden factor
 _LEAST = 1e-3  # times the noise of a share: the least energy of a dependence
 _STEPS = 100  # of bisection
 _STATED = 1 << 60  # precisions are stated as whole parts of this
@@ -42,9 +55,9 @@ _STATED = 1 << 60  # precisions are stated as whole parts of this
 
 @dataclass(frozen=True, eq=False)
 class WaterFilling:
-    """The phase that measures pairs once more; see `people_plan.LastPhase`.
+    """The phase of pairs once more and of triples; see `people_plan.LastPhase`.
 
-    residuals: all candidates.
+    residuals: all candidates: pairs, then triples whose pairs are among them.
     rho: the phase's budget.
     labels: columns that are to be predicted.
     known: what is known besides.
@@ -59,8 +72,10 @@ class WaterFilling:
 
     def last_phase(self, people: int, answers: NoisyAnswers) -> Weighed:
         """The phase that follows noisy answers."""
-        targets = Targets.of(self.residuals, answers, self.known)
-        added = self.added(targets)
+        base = known_sets(self.residuals.domain, self.known)
+        model = WeightedTree(self.residuals, base, self.known).grown(answers)
+        assert model.fitted is not None
+        added = self.added(model.fitted)
         largest, entries = max(added.values()), dict[int, int]()
         for columns, share in added.items():
             stated = int(share / largest * _STATED) // self.residuals.domain.cells(columns) ** 2
@@ -70,31 +85,37 @@ class WaterFilling:
 
     @property
     def alike(self) -> Weighed:
-        """The phase if all pairs show alike."""
-        cells = self.residuals.domain.cells
-        return self.stated({i: int(precision(cells(a))) for i, a in enumerate(self.residuals.sets)})
+        """The phase if all pairs show alike, and no triple."""
+        cells, sets = self.residuals.domain.cells, self.residuals.sets
+        return self.stated({i: int(precision(cells(a))) for i, a in enumerate(sets) if len(a) == 2})
 
     def stated(self, precisions: Mapping[int, int]) -> Weighed:
         """The phase with these precisions of entries, up to a factor, by candidate."""
         weights = tuple(Fraction(1, entry) for entry in precisions.values())
         return Weighed(self.rho, tuple(precisions), weights, self.before)
 
-    def added(self, targets: Targets) -> dict[Columns, float]:
-        """By pair, the precision of a share that is added; a pair that gets none is left out."""
-        pairs = [a for a in targets.interactions if len(a) == 2]
-        cells = np.array([self.residuals.domain.cells(a) for a in pairs], float)
-        norms = np.array([self.residuals.squared_norm(a) for a in pairs], float)
+    def added(self, fitted: Fitted) -> dict[Columns, float]:
+        """By set, the precision of a share that is added; a set that gets none is left out.
+
+        fitted: to all pairs.
+        """
+        sets, targets, domain = self.residuals.sets, fitted.targets, self.residuals.domain
+        cells = np.array([domain.cells(a) for a in sets], float)
+        norms = np.array([self.residuals.squared_norm(a) for a in sets], float)
         unit = norms / 2 / (cells * targets.people) ** 2
-        noise = np.array([targets.interactions[a].variance for a in pairs])
-        freedom = np.array([targets.freedom(a) for a in pairs], float)
-        shown = np.array([targets.energies[a] for a in pairs])
-        energy = np.maximum(shown, _LEAST * noise)
-        weights = np.array([LABELLED if self.labels & {*a} else 1.0 for a in pairs])
+        freedom = np.array([targets.freedom(a) for a in sets], float)
+        energies = self.energies(fitted)
+        energy = np.array([energies[a] for a in sets])
+        before = np.array(
+            [1 / targets.interactions[a].variance if len(a) == 2 else 0.0 for a in sets]
+        )
+        weights = self.weights(fitted.held)
         gain = weights * np.sqrt(cells * freedom * energy) * energy / (2 * unit)
 
         def precisions(multiplier: float) -> Floats:
             wanted: Floats = (np.power(gain / multiplier, 2 / 3) - freedom) / energy
-            return np.maximum(wanted - 1 / noise, 0)
+            added: Floats = np.maximum(wanted - before, 0)
+            return added
 
         low, high = -100.0, 300.0  # logarithms of the multiplier
         for _ in range(_STEPS):
@@ -102,4 +123,34 @@ class WaterFilling:
             is_dear = precisions(math.exp(middle)) @ unit > float(self.rho)
             low, high = (middle, high) if is_dear else (low, middle)
         found = precisions(math.exp(low))
-        return {a: float(x) for a, x in zip(pairs, found, strict=True) if x > 0}
+        return {a: float(x) for a, x in zip(sets, found, strict=True) if x > 0}
+
+    def weights(self, held: frozenset[Columns]) -> Floats:
+        """How many times the error of each set counts. held: the sets that the tree holds."""
+        sets = self.residuals.sets
+        pairs = sum(len(a) == 2 for a in sets)
+        of_triple = OF_TRIPLES * pairs / max(len(sets) - pairs, 1)
+        of_ways = [of_triple if len(a) == 3 else HELD if a in held else 1.0 for a in sets]
+        labelled = [LABELLED if self.labels & {*a} else 1.0 for a in sets]
+        weights: Floats = np.array(of_ways) * np.array(labelled)
+        return weights
+
+    def energies(self, fitted: Fitted) -> dict[Columns, float]:
+        """By set, the sum of squares of what is to be learnt."""
+        targets, result = fitted.targets, dict[Columns, float]()
+        squares = [float(shares @ shares) for shares in targets.one_ways]
+        dependence = dict[Columns, float]()
+        for columns in self.residuals.sets:
+            scale = math.prod(squares[c] for c in columns)
+            if len(columns) == 2:
+                values, variance = targets.interactions[columns]
+                shown = targets.energies[columns]
+                if columns not in fitted.held:
+                    apart = values - centred(fitted.pairs[columns])
+                    shown = float(np.square(apart).sum()) - targets.freedom(columns) * variance
+                result[columns] = max(shown, _LEAST * variance)
+                dependence[columns] = result[columns] / scale
+            else:  # after all pairs
+                of_pairs = math.prod(dependence[a] for a in combinations(columns, 2))
+                result[columns] = SKEW * math.sqrt(of_pairs) * scale
+        return result

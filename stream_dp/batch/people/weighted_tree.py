@@ -1,4 +1,4 @@
-"""A junction tree grown on noisy pairs, whose rows are weighted to all of them.
+"""A junction tree grown on noisy pairs, whose rows are weighted to all noisy pairs and triples.
 
 All of it is post-processing. Source of the parts: MST and AIM (McKenna et al. 2021, 2022) pick the
 pairs of a tree by the exponential mechanism. Where all pairs are measured, noisy pairs pick them,
@@ -14,10 +14,11 @@ at no cost and as many as there is room for.
    p^-a sum p^(1+a) / S, with the shares p of independence. Of the powers 0, 1/2 and 1 each
    interaction has the likeliest, given its noisy cells: 0 where small cells depend as well as
    large ones, 1 where columns have many rare values (empirical Bayes).
-3. The rows. More rows than people are drawn from the tree and weighted (`row_weights.py`): to the
-   tree's own marginals of the sets that it holds, with the variance w_A v_A, and to the noisy pairs
-   outside, with the weight that their misfit about the tree has, half their own and half the
-   mean of all.
+3. The rows. Rows are drawn from the tree and weighted (`row_weights.py`): to the tree's own
+   marginals of the sets that it holds, with the variance w_A v_A, and to the noisy pairs and
+   triples outside, with the weight that their misfit about the tree has, half their own and half
+   the mean of all with as many columns. Of few people there are more rows than people, and of
+   many people fewer.
 4. The draw, with the roundings that keep single columns (`row_weights.balanced_rows`).
 """
 
@@ -26,6 +27,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +47,9 @@ from .tree_model import GAP, TreeDual, draw_tree, starting_logits
 
 Z = 3.0  # deviations of chi squared: the misfit of a pair that joins the tree
 _STEPS = 14  # in which the tree grows
-_GROWING_GAP = 0.03  # nats, to which the tree is fitted while it grows
-_OVER, _MOST_ROWS = 3, 60_000  # times the people, and rows: how many are weighted
+GROWING_GAP = 0.03  # nats, to which the tree is fitted while it grows
+_OVER, _ROWS, _UNDER = 3, 60_000, 10  # rows that are weighted: `WeightedTree._weighted`
+_OUTSIDE = 0.4  # times the weight of entropy, of sets that the tree does not hold
 _FINEST = 1e-9  # the least sum of squares of an interaction
 _SMALLEST = 1e-6  # share of people in a cell of independence, at least
 
@@ -95,18 +99,27 @@ class WeightedTree:
         raise NotImplementedError("no phase of all pairs picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[WeightedTree, float]:
+        model = self.grown(measured, GAP)
+        return model, model._misfit()
+
+    def grown(self, measured: NoisyAnswers, gap: float = GROWING_GAP) -> WeightedTree:
+        """The model of these answers, without its misfit. gap: to which its tree is fitted."""
         targets = fused(Targets.of(self.residuals, measured, self.known), self.past)
         weights = {a: _entropy(targets, a) for a in targets.interactions}
-        logits, pairs, gap = dict[Columns, Table](), tuple[Columns, ...](), _GROWING_GAP
-        for step in range(_STEPS + 1):
+        logits, pairs = dict[Columns, Table](), tuple[Columns, ...]()
+        triples = {a for a in self.residuals.sets if len(a) == 3}
+        step, is_last = 0, False
+        while True:
             tree = grown_tree(targets.sizes, self.base, pairs)
             held = {
                 a: interaction
                 for a, interaction in targets.interactions.items()
                 if any({*a} <= {*clique} for clique in tree.cliques)
+                and (is_last or a not in triples)
             }
             dual = TreeDual.of(tree, held, weights, self.residuals.domain.zeros)
-            solution = dual.solved(starting_logits(targets, held, logits), gap)
+            start = starting_logits(targets, held, logits)
+            solution = dual.solved(start, gap if is_last else GROWING_GAP)
             logits = dict(zip(held, dual.split(solution.vector), strict=True))
             tables = tuple(dual.marginals(solution.vector)[0])
             shares: dict[Columns, Table] = {
@@ -115,17 +128,13 @@ class WeightedTree:
                 for second, joint in joints.items()
                 if first < second
             }
-            model = replace(
-                self,
-                fitted=Fitted(targets, tree, tables, frozenset(held), shares, solution.gap),
-            )
-            if gap == GAP:
-                break
+            fitted = Fitted(targets, tree, tables, frozenset(held), shares, solution.gap)
+            model = replace(self, fitted=fitted)
+            if is_last:
+                return model
             joining = model._joining(pairs)
-            pairs = (*pairs, *joining)
-            if not joining or step == _STEPS - 1:
-                gap = GAP
-        return model, model._misfit()
+            pairs, step = (*pairs, *joining), step + 1
+            is_last = not joining or step == _STEPS
 
     def _joining(self, pairs: tuple[Columns, ...]) -> list[Columns]:
         """The pairs that join the tree next."""
@@ -168,12 +177,12 @@ class WeightedTree:
     def sample(self, seed: int) -> People:
         rng, fitted = np.random.default_rng(seed), self._learnt
         people = fitted.targets.people
-        wanted = self._outside()
-        if not wanted:
+        if not self._outside:
             codes = self._rows(rng, people)
             return drawn_people(rng, self.residuals.domain, codes[rng.permutation(people)])
-        rows = max(people, min(_OVER * people, _MOST_ROWS))
+        rows = min(_OVER * people, max(_ROWS, people // _UNDER))
         codes = self._rows(rng, rows)
+        wanted = self._noisy(codes)
         marginals = [_wanted(codes, a, *t) for a, t in {**self._inside(), **wanted}.items()]
         weights = row_weights(rows, marginals)
         chosen = balanced_rows(rng, weights, people, codes, marginals)
@@ -194,23 +203,32 @@ class WeightedTree:
             result[columns] = target, _entropy(fitted.targets, columns) * variance
         return result
 
-    def _outside(self) -> dict[Columns, tuple[Table, Table]]:
-        """By measured pair that the tree does not hold, noisy shares and what they leave."""
+    @property
+    def _outside(self) -> list[Columns]:
+        """The measured pairs and triples that the tree does not hold."""
+        fitted, measured = self._learnt, self.residuals.numbers
+        sets = [a for a in fitted.targets.interactions if len(a) == 2 or a in measured]
+        return sorted((a for a in sets if a not in fitted.held), key=lambda a: (len(a), a))
+
+    def _noisy(self, codes: NDArray[np.unsignedinteger]) -> dict[Columns, tuple[Table, Table]]:
+        """By set that the tree does not hold, noisy shares and what they leave.
+
+        codes: of rows that are drawn from the tree.
+        """
         fitted = self._learnt
-        targets, apart = fitted.targets, dict[Columns, Apart]()
-        for columns, shares in fitted.pairs.items():
-            if columns in targets.interactions and columns not in fitted.held:
+        targets, result = fitted.targets, dict[Columns, tuple[Table, Table]]()
+        for ways, sets in groupby(self._outside, key=len):
+            apart = dict[Columns, Apart]()
+            for columns in sets:
                 values, variance = targets.interactions[columns]
+                shares = fitted.pairs[columns] if ways == 2 else _shares(codes, columns, values)
                 free = targets.freedom(columns)
                 apart[columns] = Apart(values - centred(shares), shares, variance, free)
-        mean = max(sum(a.energy for a in apart.values()), 1e-12) / max(len(apart), 1)
-        return {
-            columns: (
-                targets.marginal(columns),
-                a.entropy((max(a.energy, 0) + mean) / 2) * a.variance,
-            )
-            for columns, a in sorted(apart.items())
-        }
+            mean = max(sum(a.energy for a in apart.values()), 1e-12) / len(apart)
+            for columns, a in apart.items():
+                slack = _OUTSIDE * a.entropy((max(a.energy, 0) + mean) / 2) * a.variance
+                result[columns] = targets.marginal(columns), slack
+        return result
 
 
 _POWERS = (0.0, 0.5, 1.0)
@@ -254,16 +272,30 @@ def _entropy(targets: Targets, columns: Columns) -> Table:
     """The weight of entropy in each cell of an interaction."""
     values, variance = targets.interactions[columns]
     shares = np.full(values.shape, 1 / values.size)
+    if len(columns) > 1:
+        shares = reduce(np.multiply.outer, (targets.one_ways[c] for c in columns))
     if len(columns) == 2:
         values = targets.apart(columns)
-        shares = np.outer(*(targets.one_ways[c] for c in columns))
     apart = Apart(values, shares, variance, targets.freedom(columns))
     return apart.entropy(max(apart.energy, variance * math.sqrt(2 * apart.freedom), _FINEST))
+
+
+def _shares(codes: NDArray[np.unsignedinteger], columns: Columns, like: Table) -> Table:
+    """The shares of rows in the cells of a marginal. like: a table of its shape."""
+    counts = np.bincount(_cells(codes, columns, like.shape), minlength=like.size)
+    return counts.reshape(like.shape) / len(codes)
+
+
+def _cells(
+    codes: NDArray[np.unsignedinteger], columns: Columns, shape: tuple[int, ...]
+) -> NDArray[np.int32]:
+    """The cell of a marginal in which each row lies."""
+    by_column = tuple(codes[:, c].astype(np.int32) for c in columns)
+    return np.ravel_multi_index(by_column, shape).astype(np.int32)
 
 
 def _wanted(
     codes: NDArray[np.unsignedinteger], columns: Columns, target: Table, slack: Table
 ) -> Wanted:
-    by_column = [codes[:, c].astype(np.int32) for c in columns]
-    cells = np.ravel_multi_index(tuple(by_column), target.shape).astype(np.int32)
+    cells = _cells(codes, columns, target.shape)
     return Wanted(cells, target.reshape(-1), slack.reshape(-1))
