@@ -7,9 +7,9 @@ on it. Each is fitted under add_remove at delta = 1e-6 and judged in 20 bins of 
 
 independent: every column by itself. match: in two phases. rap: with labels and without (`mixture`
 of the bins is `rap` without), and with seeded sums of the numbers, measured within each label.
-locations: RAP++'s rows, sigmoids that steepen to 32 a bin, fitted to the same noisy answers as the
-sums (`locations.py`). With `--peers CLONE --peer-python PYTHON` also mst and aim of private-pgm
-(`peers.py`), on the bins; one seed of aim, whose limits `--aim-megabytes` and `--peer-minutes` set.
+locations: `rap` with `rows = "locations"`, fitted to the same noisy answers as the sums. With
+`--peers CLONE --peer-python PYTHON` also mst and aim of private-pgm (`peers.py`), on the bins; one
+seed of aim, whose limits `--aim-megabytes` and `--peer-minutes` set.
 
 pairs, triples: mean total variation over all pairs and 100 triples of columns;
 marginals: mean error of 1,000 shares, of two values and a threshold of a number, in points;
@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from locations import located_answers
 from numpy.typing import NDArray
 from peers import Peers
 
@@ -59,7 +58,6 @@ from stream_dp.study.thresholds import Linear
 FLAT = Path(__file__).parents[2] / "shared" / "data" / "flat"
 DELTA = Fraction(1, 10**6)
 JUDGED = 20  # bins of a number
-SIGMA = 2.0, 32.0  # a bin, at the first and at the last step
 PEERS = ("mst", "aim")
 SCALES = {
     "AGEP": Scale(least=0, most=99),
@@ -309,7 +307,7 @@ class Method(NamedTuple):
         elif self.name == "match":
             answers = matched(people, rho, seed)
         elif self.name == "locations":
-            answers = located_answers(people, release, seed, SIGMA)
+            answers = fitted(people, release.model_copy(update={"rows": "locations"}), seed)
         else:
             answers = fitted(people, release, seed)
         spent = time.process_time() - began

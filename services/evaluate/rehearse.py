@@ -102,6 +102,8 @@ def run(options: argparse.Namespace) -> Output:
 def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal:
     """Judges the files, sends them to a log in memory, and closes every period there."""
     study, seconds = deployment.study, dict[str, float]()
+    if study.periods.open:
+        raise UserError("rehearse: this study never ends; declare a number as periods.count")
     roster, place_table = _declared_roster(study, options), _places(study, options)
     keyed_study = study if place_table is None else place_table.of_study(study)
     readings = AcceptedReading(options.reading, quiet=options.quiet or options.json)

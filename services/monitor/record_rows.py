@@ -90,7 +90,7 @@ def held_and_absent(verified: Sequence[str]) -> tuple[list[str], list[str]]:
 def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
     """Four numbers with labels: the people, the periods, the releases and the budget spent."""
     study = public.study
-    period_unit, delta = study.periods.every, power(study.delta)
+    delta = power(study.delta)
     epsilon = public.published[-1].certificate.epsilon_spent if public.published else "0"
     closed = len({release.certificate.period for release in public.published})
     releases = counted(len(public.published), "release").partition(" ")
@@ -98,7 +98,7 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
         (f"{study.unit}s, a number that is public", f"{study.size:,}")
         if study.size is not None
         else (f"{study.unit}s: their number is private", "noisy"),
-        (f"of {counted(study.periods.count, period_unit)} released", str(closed)),
+        (f"of {study.periods.horizon} released", str(closed)),
         (f"{releases[2]}, each with noise drawn once", releases[0]),
         (f"eps at delta {delta}, for a {study.unit}'s whole history", f"{float(epsilon):.3f}"),
     )
@@ -122,7 +122,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
         (
             "Release",
             f"{certificate.release}, {certificate.period}"
-            f" ({certificate.number} of {counted(certificate.horizon, study.periods.every)})",
+            f" ({certificate.number} of {study.periods.horizon})",
         ),
         ("Mechanism", f"{certificate.mechanism}{parameters}"),
         ("Unit of privacy", f"one {unit}, with its whole history"),

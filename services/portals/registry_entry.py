@@ -68,12 +68,13 @@ def _basic(description: Description) -> Json:
 
 def _guarantee(description: Description) -> Json:
     study, facts = description.study, description.privacy
+    most = "at most " if study.periods.open else ""
     attributes = ", ".join(study.attributes) or "none"
     return {
         "dp_variant": {
             "variant_name": "Zero-concentrated DP",
-            "data_domain": f"Histories of {study.periods.count} periods of one {study.unit} each,"
-            f" with the attributes {attributes}.",
+            "data_domain": f"Histories of {most}{study.periods.count} periods of one"
+            f" {study.unit} each, with the attributes {attributes}.",
             "unprotected_quantities": facts.invariants,
         },
         "privacy_loss": {

@@ -145,6 +145,8 @@ def run_table(
     """
     if checked_study(study).periods.close != "marker":
         raise UserError("run_study: this study closes by its schedule; declare close = 'marker'")
+    if study.periods.open:
+        raise UserError("run_study: this study never ends; declare a number as periods.count")
     if study.gate is not None:
         raise UserError("run_study: [study.gate] waits for an operator; leave it out in a script")
     require_available(batch.kind for batch in study.batches or ())

@@ -142,7 +142,7 @@ MOST_PERIODS = 1000  # of a study that is planned over more of them than it decl
 def over_periods(study: Study, count: int) -> Study:
     """The study over `count` periods, at the same rho, possibly with contradictions."""
     periods = {name: getattr(study.periods, name) for name in Periods.model_fields}
-    return study.revised(periods=Periods(**periods | {"count": count}))
+    return study.revised(periods=Periods(**periods | {"count": count, "open": None}))
 
 
 def study_over(study: Study, count: int) -> Study:
@@ -253,7 +253,7 @@ def _single_release(variant: _Variant) -> Study | None:
 def _horizons(study: Study, release: Release) -> Iterator[_Variant]:
     """The release over half and twice as many periods, for releases over the whole study."""
     count = study.periods.count
-    for periods in (count // 2, 2 * count):
+    for periods in () if study.periods.open else (count // 2, 2 * count):
         if 0 < periods <= MOST_PERIODS and release.first is None and release.last is None:
             yield _Variant(over_periods(study, periods), release)
 
@@ -281,13 +281,11 @@ def _variants(release: Release, query: Query) -> Iterator[Release]:
     yield release
     if isinstance(query, TotalQuery):
         assert release.totals is not None
-        separate = ((kind, None) for kind in CounterKind)
-        for counter, refined in ((None, None), (None, True), *separate):
+        for counter in (None, *CounterKind):
             yield CumulativeRelease(
                 kind=Kind.CUMULATIVE,
                 event=release.totals.event,
                 counter=counter,
-                refined=refined,
                 size_share=release.totals.size_share,
                 **shared,
             )
@@ -309,6 +307,5 @@ def _declaration(study: Study, release: Release) -> str:
         terms += [f"width {window.width}", window.strategy]
     terms += release.division
     if totals is not None:
-        coupled = "refined totals" if totals.refined else "coupled totals"
-        terms.append(f"counter {totals.counter}" if totals.counter else coupled)
+        terms.append(f"counter {totals.counter}" if totals.counter else "coupled totals")
     return ", ".join(terms)

@@ -322,7 +322,7 @@ class Plan:
     def text(self) -> str:
         study, labels = self.study, self.study.periods.labels
         lines = [
-            f"study {study.name}: {len(labels)} periods, {labels[0]} to {labels[-1]}",
+            f"study {study.name}: {study.periods.extent}",
             f"guarantee: {relation_words(study)}",
             f"invariants: {invariants_words(study)}",
         ]

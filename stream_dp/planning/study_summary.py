@@ -232,10 +232,9 @@ class Summary:
     def text(self, *, long: bool = False) -> str:
         """In words, in at most 25 lines. long: everything, with every charge as a fraction."""
         study, plan = self.plan.study, self.plan
-        labels = study.periods.labels
         eps = epsilon(plan.total, study.delta)
         spare = study.rho - plan.total
-        heading = f"study {study.name}: {len(labels)} periods, {labels[0]} to {labels[-1]}"
+        heading = f"study {study.name}: {study.periods.extent}"
         protected = [
             f"who is protected: one {study.unit}, with all that it reports in all periods",
             f"  {relation_words(study)}",

@@ -22,7 +22,7 @@ from .field_types import ABSENT
 from .group_releases import KEY_COLUMN, BatchRelease, Groups, check_relation
 from .hierarchy_releases import PERSON_COLUMN, SIZE_COLUMN
 from .match_releases import MatchRelease
-from .periods import Periods
+from .periods import WITHOUT_HORIZON, Periods
 from .place_releases import (
     LEAST_EPSILON,
     NOTHING_TO_PROTECT,
@@ -110,6 +110,8 @@ def data_set_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
     periods = sections.periods
     if (batch.every is None) == (batch.at is None):
         yield ": declare every = N periods, or at = [PERIODS]: one of both"
+    elif periods is not None and periods.open and batch.every is not None:
+        yield f".every: {WITHOUT_HORIZON}; declare at = [PERIODS]"
     elif periods is not None and batch.every is not None and batch.every > periods.count:
         yield f".every: {batch.every} periods is over the horizon of {periods.count}"
     labels = periods.labels if periods is not None else ()
@@ -216,6 +218,10 @@ def _round_faults(batch: PeopleRelease) -> Iterator[str]:
     """Faults of the rounds of selected pairs."""
     if batch.rounds and batch.linear:
         yield ".rounds: pairs are not picked where there are `linear`; leave one of them out"
+    if batch.rounds and batch.rows is not None:
+        yield ".rounds: pairs are not picked for rows with locations; leave one of them out"
+    if batch.rules is not None and batch.rows is not None:
+        yield ".rules: rows with locations do not hold rules; leave one of them out"
     if batch.per_round is not None and not batch.rounds:
         yield ".per_round: no rounds are declared; declare `rounds`, or leave it out"
 

@@ -310,7 +310,7 @@ class Kind(PluggedEnum):
                 "residuals of people's columns, numbers in public bins, a mixture of products of"
                 " blocks"
             ),
-            settings=("labels", "linear", *_PEOPLE.settings),
+            settings=("labels", "linear", "rows", *_PEOPLE.settings),
             numbers=True,
         ),
     )

@@ -9,10 +9,9 @@ from pydantic import Field
 
 from .families import CounterKind, DeclaredRelease, Kind, Strategy
 from .field_types import Name, Probability, Rho, Symbol
-from .periods import Periods
+from .periods import MOST_OPEN, Periods
 
-MOST_REFINED = 60  # periods of refined totals, with rows in a table
-MOST_TOTALS = 600  # periods of a cumulative release, whose counters grow with their cube
+MOST_TOTALS = MOST_OPEN  # periods of a cumulative release, whose counters grow with their cube
 MOST_PRESENCE_WIDTH = 6  # of windows whose residuals also tell who is present
 RowBound = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
@@ -118,10 +117,6 @@ class CumulativeRelease(_Release):
     `"poverty=1&job=no"`, or a part of a value such as `"job=no"`."""
     counter: CounterKind | None = None
     """The stream counter of each total. By default all totals are one coupled measurement."""
-    refined: bool | None = None
-    """`true`: the weights of the coupled measurement are the best for this number of periods, at
-    most 60. The error is about 5 % smaller. `false`, the default: one formula for every number of
-    periods."""
     size_share: Probability | None = None
     """The part of `rho` that measures a private number of people. Without `rows` the number is
     measured once, at the first period. With `rows` the people who have entered are measured in each
@@ -152,8 +147,6 @@ class JointRelease(_Release):
     """How the patterns are measured, as in a window release."""
     counter: CounterKind | None = None
     """The stream counter of the totals, as in a cumulative release."""
-    refined: bool | None = None
-    """Refined weights of the totals, as in a cumulative release."""
 
     @property
     def history(self) -> int:

@@ -17,8 +17,11 @@ from pydantic import (
     Tag,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
+MOST_OPEN = 600  # periods of a study without a horizon
+WITHOUT_HORIZON = "a study with periods.count = 'open' has no last period"
 PeriodUnit = Literal["day", "week", "month", "quarter", "year", "step"]
 
 _SHAPE = {
@@ -96,7 +99,10 @@ class Periods(BaseModel):
     every: PeriodUnit
     """The length of a period; `step` stands for numbers without a calendar."""
     count: Annotated[int, Field(ge=1, le=10_000, strict=True)]
-    """The number of periods: the horizon."""
+    """The number of periods: the horizon. `"open"`: the study has no horizon, and ends when nobody
+    closes another period. It publishes totals, at most 600 periods of them."""
+    open: Literal[True] | None = None
+    """Whether the study has no horizon; in a study file `count = "open"`."""
     first: str
     """The first period, as ISO writes it (`2021-01-31`, `2021-W05`, `2021-01`, `2021-Q1`, `2021`),
     or a number with `every = "step"`."""
@@ -110,6 +116,21 @@ class Periods(BaseModel):
     """The time from a marker to publication, such as `"1h"`. It must be longer than the longest
     close. Without a delay a release is published as soon as all reports are read, so the moment
     follows the volume of reports."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_horizon(cls, keys: object) -> object:
+        """The largest number of periods, where a study file declares none."""
+        if isinstance(keys, dict) and keys.get("count") == "open":
+            return keys | {"count": MOST_OPEN, "open": True}
+        return keys
+
+    @field_validator("open")
+    @classmethod
+    def _counts_all(cls, is_open: bool | None, info: ValidationInfo) -> bool | None:
+        if is_open and info.data.get("count") != MOST_OPEN:
+            raise ValueError("goes with count = 'open' alone")
+        return is_open
 
     @field_validator("first", mode="before")
     @classmethod
@@ -144,6 +165,20 @@ class Periods(BaseModel):
             if isinstance(info.data.get("close"), Schedule):
                 raise ValueError("a schedule has its own delay")
         return text
+
+    @property
+    def extent(self) -> str:
+        """The number of periods, the first and the last, in words."""
+        if self.open:
+            return f"no horizon, at most {self.count} periods from {self.labels[0]} on"
+        return f"{self.count} periods, {self.labels[0]} to {self.labels[-1]}"
+
+    @property
+    def horizon(self) -> str:
+        """The number of periods in words."""
+        return (
+            f"{'at most ' if self.open else ''}{self.count} {self.every}{'s' * (self.count != 1)}"
+        )
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -13,18 +13,17 @@ from stream_dp.privacy.ledger import composed_cost
 from .attribute import MOST_SYMBOLS, Alphabet, Attribute, matching_codes
 from .data_set_faults import batch_cost, events_relation_faults, groups_faults, places_faults
 from .declared_sections import NO_WEIGHTS
-from .families import Strategy
+from .families import CounterKind, Strategy
 from .field_types import ABSENT
 from .panel_releases import (
     MOST_PRESENCE_WIDTH,
-    MOST_REFINED,
     MOST_TOTALS,
     CumulativeRelease,
     JointRelease,
     Release,
     WindowRelease,
 )
-from .periods import Periods
+from .periods import WITHOUT_HORIZON, Periods
 from .study import MOST_BINS, Sections, Study
 from .table_releases import DataSetRelease
 
@@ -185,16 +184,13 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
         yield f".last: '{release.last}' comes before '{release.first}'"
         return
     patterns, totals = release.patterns, release.totals
+    if periods.open and release.last is None:
+        if patterns is not None:
+            yield f".last: {WITHOUT_HORIZON}; declare the last period of the patterns"
+        elif totals is not None and totals.counter not in (None, CounterKind.UNBOUNDED):
+            yield f".counter: {WITHOUT_HORIZON}; remove it, or write 'unbounded'"
     if totals is not None and horizon > MOST_TOTALS:
         yield f": at most {MOST_TOTALS} periods are supported, not {horizon}"
-    if totals is not None and totals.refined:
-        if totals.counter is not None:
-            yield ".refined: a release with separate counters has no refined weights; remove it"
-        elif horizon > MOST_REFINED:
-            yield (
-                f".refined: weights are refined for at most {MOST_REFINED} periods, not {horizon};"
-                " remove it"
-            )
     if patterns is not None:
         if patterns.width > horizon:
             yield f".width: {patterns.width} periods is over the horizon of {horizon}"
@@ -307,6 +303,8 @@ def _gate_faults(sections: Sections) -> Iterator[str]:
     gate, population = sections.gate, sections.population
     if gate is None or population is None:
         return
+    if sections.periods is not None and sections.periods.open:
+        yield f"study.gate: its rho is divided by the periods, and {WITHOUT_HORIZON}; remove it"
     if not sections.attribute_names:
         yield "study.gate: counts people with an answer, and no attribute is declared: remove it"
     if gate.expected is None and population.size is None:

@@ -14,6 +14,7 @@ from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study.table_releases import LOCATED_TITLE
 
 PEOPLE = 4000
 
@@ -90,3 +91,55 @@ def test_a_charge_follows_from_the_variances():
         other = [factor * v for v in exact]
         assert PairFilter(fit.workload).charged(own, other).spent != Fraction(23, 100)
     assert replace(fit).title == fit.title
+
+
+def test_rows_with_locations_meet_sums():
+    pytest.importorskip("jax")
+    study, release = declared(SUMS)
+    located = release.model_copy(update={"rows": "locations"})
+    assert located.titles == (LOCATED_TITLE,)
+    people, transcript = truth(study, release), MemoryTranscript()
+    fit = load_synthesizer("rap")(people, located, FitContext(SeededNoise(1), transcript))
+    assert fit.title == LOCATED_TITLE
+    sample = fit.sample(3)
+    assert (sample.N, sample.domain) == (PEOPLE, people.domain)
+    assert near(sample) > 0.65  # a location's noise blurs sums; below 0.3 without them
+    mean, deviation = people.answers[:, 0].mean(), people.answers[:, 0].std()
+    assert sample.answers[:, 0].mean() == pytest.approx(mean, abs=0.05 * deviation)
+    assert sample.answers[:, 2].mean() == pytest.approx(people.answers[:, 2].mean(), abs=0.02)
+    again = load_synthesizer("rap")(people, located, FitContext(Never(), transcript))
+    assert np.array_equal(again.sample(3).answers, sample.answers)
+
+
+def test_rows_with_locations_have_answers_that_are_no_numbers():
+    """A third of the people have a special code; a tenth are absent, and have one value of y."""
+    pytest.importorskip("jax")
+    number = {"number": {"least": 0, "most": 99}, "bins": [25, 50, 75], "special": [-9]}
+    study = small_study(
+        size=None,
+        neighbours="add_remove",
+        rho=3,
+        attributes={
+            "a": {**number, "missing": "absent"},
+            "y": attribute(["n", "y"], missing="n"),
+        },
+        releases=[
+            {
+                **{"name": "p", "kind": "rap", "attributes": ["a", "y"], "rho": 1, "every": 1},
+                "rows": "locations",
+            }
+        ],
+    )
+    rng = np.random.default_rng(5)
+    kind = rng.choice(3, PEOPLE, p=[0.57, 0.33, 0.1])
+    answers = np.where(kind == 0, rng.integers(100, size=PEOPLE), 99 + kind)
+    people = People.of_answers(
+        study_people(study, study.batches[0]), np.stack([answers, kind == 2], axis=1)
+    )
+    fit = load_synthesizer("rap")(people, study.batches[0], FitContext(SeededNoise(1)))
+    drawn = fit.sample(2).answers
+    for code in (100, 101):
+        assert (drawn[:, 0] == code).mean() == pytest.approx((answers == code).mean(), abs=0.02)
+    assert drawn[drawn[:, 0] == 101, 1].mean() > 0.9
+    below = (drawn[:, 0] < 50).mean()
+    assert below == pytest.approx((answers < 50).mean(), abs=0.02)

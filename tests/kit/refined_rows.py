@@ -1,9 +1,11 @@
-"""Finds refined rows of the coupled measurement of totals, and writes their table.
+"""Finds the constants of refined totals, and writes their table.
 
-`python -m kit.refined_rows` takes 5 CPU minutes. The number of periods changes nothing in a closed
-form; here every row is free, for one number of periods. The aim is the mean fourth power of the
-variances of all sums, times the eighth power of the cost, so that no sum is far above the others.
-L-BFGS starts from the closed form. The largest cost over all histories is smoothed as
+`python -m kit.refined_rows` takes an hour of CPU time, and a C compiler. With `costs` after the
+name it keeps the constants of the table, and takes 10 minutes.
+
+The aim is the mean fourth power of the variances of all sums, times the eighth power of the cost,
+so that no sum is far above the others, averaged over the numbers of periods in `TRAINED`. L-BFGS
+starts from the closed form. The largest cost over all histories is smoothed as
 log(sum exp(sharpness cost)) / sharpness, by the recursions of `coupled_costs.py` with sums instead
 of maxima; its gradient follows from the chances of the histories under these weights.
 
@@ -13,56 +15,131 @@ are those of `HistoryCosts`.
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from stream_dp.continual.cumulative import refined_strategy
-from stream_dp.continual.cumulative.coupled_cost_table import CostTable
+from stream_dp.continual.cumulative import coupled_costs, refined_strategy
+from stream_dp.continual.cumulative.coupled_cost_table import (
+    PRIVATE_SINGLE,
+    PUBLIC_PAIR,
+    CostTable,
+)
 from stream_dp.continual.cumulative.coupled_costs import HistoryCosts
-from stream_dp.continual.cumulative.coupled_strategy import coupled_strategy
-from stream_dp.continual.cumulative.refined_strategy import SIZES, RefinedStrategy, packed_table
+from stream_dp.continual.cumulative.coupled_strategy import Integers, coupled_strategy
+from stream_dp.continual.cumulative.refined_strategy import (
+    CONSTANT_BITS,
+    MONOMIALS,
+    RefinedStrategy,
+    exponents,
+    packed_table,
+)
 
 Floats = NDArray[np.float64]
 Blocks = list[tuple[Floats, Floats]]  # of each threshold: A_b and B_b, lower triangular
 Smooth = Callable[[Blocks, float], tuple[float, Blocks]]
 
 POWER = 4
-UNIT = 1 << 8  # of the rows, which are about 1
-SHARPNESS = {False: ((100, 60), (600, 150), (2000, 100)), True: ((50, 60), (200, 80), (500, 120))}
-_LEAST_PIVOT, _REFUSED = 1e-6, 1e9
+TRAINED = {False: (4, 12, 24, 60, 120), True: (4, 12, 26, 60)}
+# Sharpness over the number of periods at most, sharpness at most, steps.
+STAGES = {
+    False: ((10, 1e4, 80), (30, 1e4, 150), (100, 1e4, 150)),
+    True: ((10, 500, 150), (20, 500, 150)),
+}
+_REFUSED, _MOST_EXPONENT = 1e3, 8.0
+_EMPTY = CostTable(without_entries=(), with_entries=())
 
 
-def refined_blocks(periods: int, *, public_size: bool) -> Blocks:
-    """The rows that L-BFGS finds, in floats, at a cost of about 1."""
-    closed = coupled_strategy(public_size=public_size, periods=periods)
-    costs = HistoryCosts(closed)
-    cost = costs.pair(periods) if public_size else costs.single(periods)
-    start = [closed.block(b, periods - b + 1) for b in range(1, periods + 1)]
-    blocks = [(rows / cost**0.5, below / cost**0.5) for rows, below in start]
-    smooth = smooth_pair if public_size else smooth_single
-    point = _packed(blocks)
-    for sharpness, steps in SHARPNESS[public_size]:
+class Trained:
+    """A number of periods whose error the constants minimise."""
+
+    def __init__(self, periods: int, *, public_size: bool) -> None:
+        self.periods, self.public_size = periods, public_size
+        closed = coupled_strategy(public_size=public_size, periods=periods)
+        cost = (PUBLIC_PAIR if public_size else PRIVATE_SINGLE).without_entries[periods - 1]
+        blocks = [closed.block(b, periods - b + 1) for b in range(1, periods + 1)]
+        self.closed = [
+            np.concatenate([_lower(block[which]) for block in blocks]) / cost**0.5
+            for which in (0, 1)
+        ]
+        self.values = np.concatenate(
+            [
+                np.stack([_lower(value) for value in exponents(b, periods)], axis=1)
+                for b in range(1, periods + 1)
+            ]
+        )
+
+    def objective(self, constants: Floats, sharpness: float) -> tuple[float, Floats]:
+        """log of error and cost, with a term that keeps the cost near 1; and the gradient."""
+        powers = [np.clip(self.values @ c, -_MOST_EXPONENT, _MOST_EXPONENT) for c in constants]
+        entries = [closed * np.exp(p) for closed, p in zip(self.closed, powers, strict=True)]
+        blocks = _blocks(*entries)
+        smooth = smooth_pair if self.public_size else smooth_single
+        with np.errstate(all="ignore"):
+            cost, by_cost = smooth(blocks, sharpness)
+            error, by_error = log_error(blocks)
+        if not (np.isfinite(cost) and np.isfinite(error)):
+            return _REFUSED, np.zeros_like(constants)
+        log_cost = float(np.log(cost))
+        scale = (1 + 2 * log_cost) / cost
+        gradient = [
+            self.values.T
+            @ (
+                np.concatenate(
+                    [
+                        _lower(c[which] * scale + e[which])
+                        for c, e in zip(by_cost, by_error, strict=True)
+                    ]
+                )
+                * entries[which]
+            )
+            for which in (0, 1)
+        ]
+        return log_cost + log_cost**2 + error, np.array(gradient)
+
+
+def refined_constants(
+    periods: Sequence[int], *, public_size: bool, steps: int | None = None
+) -> Integers:
+    """The constants that L-BFGS finds for some numbers of periods, in units of 2^-CONSTANT_BITS.
+
+    steps: of each stage at most
+    """
+    trained = [Trained(n, public_size=public_size) for n in periods]
+    gram = sum(_gram(one) for one in trained) / len(trained)
+    values, vectors = np.linalg.eigh(gram + 1e-7 * np.trace(gram) / len(gram) * np.eye(len(gram)))
+    scaled = 0.3 * vectors / np.sqrt(values)
+    point = np.zeros((2, len(MONOMIALS)))
+    for sharpness, most, stage_steps in STAGES[public_size]:
 
         def objective(
-            point: Floats, sharpness: float = sharpness, smooth: Smooth = smooth
+            point: Floats, sharpness: float = sharpness, most: float = most
         ) -> tuple[float, Floats]:
-            blocks = _unpacked(point, periods)
-            if min(rows.diagonal().min() for rows, _ in blocks) <= _LEAST_PIVOT:
-                return _REFUSED, np.zeros_like(point)
-            cost, by_cost = smooth(blocks, sharpness)
-            if not np.isfinite(cost):
-                return _REFUSED, np.zeros_like(point)
-            error, by_error = log_error(blocks)
-            return cost + error, _packed(by_cost) + _packed(by_error)
+            constants = point.reshape(2, -1) @ scaled.T
+            parts = [
+                one.objective(constants, min(sharpness * one.periods, most)) for one in trained
+            ]
+            gradient = sum(part[1] for part in parts) @ scaled
+            return sum(part[0] for part in parts), gradient.ravel()
 
-        options = {"maxiter": steps, "maxcor": 20}
-        point = minimize(objective, point, jac=True, method="L-BFGS-B", options=options).x
-    return _unpacked(point, periods)
+        options = {"maxiter": min(steps or stage_steps, stage_steps), "maxcor": 40}
+        found = minimize(objective, point.ravel(), jac=True, method="L-BFGS-B", options=options)
+        point = found.x.reshape(2, -1)
+    return np.rint(point @ scaled.T * (1 << CONSTANT_BITS)).astype(np.int64)
+
+
+def _gram(one: Trained) -> Floats:
+    weights = one.closed[0] ** 2 + one.closed[1] ** 2
+    return np.asarray((one.values * weights[:, None]).T @ one.values / (one.closed[0] ** 2).sum())
 
 
 def log_error(blocks: Blocks) -> tuple[float, Blocks]:
@@ -227,33 +304,28 @@ def _laplacian(chance: Floats) -> Floats:
     return np.asarray(2 * (np.diag(both.sum(axis=0)) - both))
 
 
-def _packed(blocks: Sequence[tuple[Floats, Floats]]) -> Floats:
-    return np.concatenate([m[np.tri(len(m), dtype=bool)] for block in blocks for m in block])
+def _lower(matrix: NDArray[np.generic]) -> Floats:
+    return np.asarray(matrix[np.tri(len(matrix), dtype=bool)], np.float64)
 
 
-def _unpacked(point: Floats, periods: int) -> Blocks:
-    blocks, first = [], 0
+def _blocks(own: Floats, below: Floats) -> Blocks:
+    """The matrices of all thresholds, from their lower triangles."""
+    blocks: Blocks = []
+    periods = next(n for n in range(own.size + 2) if n * (n + 1) * (n + 2) // 6 == own.size)
+    first = 0
     for n in range(periods, 0, -1):
-        below, count = np.tri(n, dtype=bool), n * (n + 1) // 2
-        rows, lower = np.zeros((n, n)), np.zeros((n, n))
-        rows[below] = point[first : first + count]
-        if n < periods:
-            lower[below] = point[first + count : first + 2 * count]
-        blocks.append((rows, lower))
-        first += 2 * count
+        last = first + n * (n + 1) // 2
+        both = np.zeros((2, n, n))
+        both[:, np.tri(n, dtype=bool)] = own[first:last], below[first:last]
+        blocks.append((both[0], both[1]))
+        first = last
     return blocks
 
 
-def refined(periods: int, *, public_size: bool) -> RefinedStrategy:
-    """The rounded rows with their exact costs."""
-    blocks = refined_blocks(periods, public_size=public_size)
-    unit = UNIT / blocks[0][0][0, 0]
-    rounded = tuple(
-        (np.rint(rows * unit).astype(np.int64), np.rint(below * unit).astype(np.int64))
-        for rows, below in blocks
-    )
-    empty = CostTable(without_entries=(), with_entries=())
-    return with_costs(RefinedStrategy(rounded, empty, empty, ()))
+def refined(periods: int, constants: Integers, *, public_size: bool) -> RefinedStrategy:
+    """The strategy of some constants, with its exact costs."""
+    closed = coupled_strategy(public_size=public_size, periods=periods)
+    return with_costs(RefinedStrategy(closed, constants, _EMPTY, _EMPTY, ()))
 
 
 def with_costs(strategy: RefinedStrategy) -> RefinedStrategy:
@@ -267,15 +339,56 @@ def with_costs(strategy: RefinedStrategy) -> RefinedStrategy:
         )
         for without, with_entry in ((costs.single, entries.single), (costs.pair, entries.pair))
     )
-    return RefinedStrategy(strategy.blocks, single, pair, tuple(strategy.variances()))
+    gains = tuple(strategy.variances())
+    return RefinedStrategy(strategy.closed, strategy.constants, single, pair, gains)
 
 
-def write_table(sizes: Sequence[int] = SIZES) -> None:
+def compiled_largest(folder: Path) -> Callable[[Floats, Floats], Floats]:
+    """A compiled copy of `coupled_costs.largest_sums`, 50 times as fast. Needs a C compiler."""
+    library = folder / "pair_costs.so"
+    source = Path(__file__).with_name("pair_costs.c")
+    subprocess.run(
+        [
+            *("cc", "-O3", "-march=native", "-ffast-math", "-fno-finite-math-only"),
+            *("-shared", "-fPIC", "-o", str(library), str(source)),
+        ],
+        check=True,
+    )
+    function = ctypes.CDLL(str(library)).largest_sums
+    array = np.ctypeslib.ndpointer(np.float64, ndim=2, flags="C")
+    function.argtypes, function.restype = [ctypes.c_long] * 2 + [array] * 3, None
+
+    def largest(start: Floats, cross: Floats) -> Floats:
+        size, states = cross.shape
+        result = np.empty((states, states))
+        arrays = (np.ascontiguousarray(start), np.ascontiguousarray(cross), result)
+        function(size, states, *arrays)
+        return result
+
+    return largest
+
+
+def write_table(*, keep_constants: bool) -> None:
     """Computes the table, and writes it into the library."""
-    every = [[refined(n, public_size=public) for n in sizes] for public in (False, True)]
+    every = []
+    with TemporaryDirectory() as folder:
+        largest = compiled_largest(Path(folder))
+        for public_size in (False, True):
+            if keep_constants:
+                stored = refined_strategy.refined_strategy(public_size=public_size, periods=2)
+                constants = stored.constants
+            else:
+                constants = refined_constants(TRAINED[public_size], public_size=public_size)
+            with patch.object(coupled_costs, "largest_sums", largest):
+                every.append(
+                    [
+                        refined(n, constants, public_size=public_size)
+                        for n in refined_strategy.sizes(public_size=public_size)
+                    ]
+                )
     path = Path(refined_strategy.__file__).with_name(refined_strategy.TABLE)
     path.write_bytes(packed_table(*every))
 
 
 if __name__ == "__main__":
-    write_table()
+    write_table(keep_constants=sys.argv[1:] == ["costs"])

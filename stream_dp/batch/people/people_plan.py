@@ -163,7 +163,7 @@ def all_pairs_plan(
     """All pairs at once, whatever the number of people."""
     counting, before = _counting(residuals, release)
     everything = AllPairs(residuals, release.rho, label_columns(release), known, before)
-    steps = Steps(release.data_set.mechanism, everything.phases, last=everything)
+    steps = Steps(release.titles[0], everything.phases, last=everything)
     return PeoplePlan(residuals, known, lambda people: steps, residuals.domain.size, counting)
 
 

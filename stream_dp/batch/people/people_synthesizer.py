@@ -49,6 +49,14 @@ def fit_people(
     months = [month(table) for table in chained_tables(context, begun_rounds(context))]
     past = past_months(months, plan.workload.domain.columns, context.number)
     projections = declared_projections(people.domain, release)
+    wide = widened(plan.workload.domain, people, projections) if projections else people
+    if release.rows is not None:
+        from .located_rows import LocatedRows
+
+        def located(seed: int) -> LocatedRows:
+            return LocatedRows(people.domain, projections, plan.workload, seed, plan.known, past)
+
+        return fit_plan(wide, plan, context, located, past)
     if not projections:
         return fit_plan(people, plan, context, past=past)
     residuals = all_residuals(people.domain, 3, MOST_TRIPLE)
@@ -59,7 +67,6 @@ def fit_people(
         blocks = BlockMixture(residuals, seed, plan.known, past)
         return LinearMixture(blocks, projections, plan.workload)
 
-    wide = widened(plan.workload.domain, people, projections)
     return fit_plan(wide, plan, context, mixture, past)
 
 

@@ -12,7 +12,8 @@ from stream_dp.study import Neighbours
 from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PAIR, CostTable
 from .coupled_gains import coupled_gains
 from .coupled_strategy import CoupledRows, Floats, Integers, coupled_strategy
-from .refined_strategy import RefinedStrategy, refined_strategy
+from .open_strategy import OpenStrategy, open_costs
+from .refined_strategy import MOST_REFINED, RefinedStrategy, refined_strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +24,14 @@ class CoupledBudget:
     neighbours: the neighbouring relation
     present: whether threshold 0 follows the people who have entered
     crossed: as `CumulativeDesign` has it
-    refined: whether the rows are those of this number of periods, not the closed form
+    open: whether the study has no horizon, and T is the largest possible number of periods
     """
 
     horizon: int
     neighbours: Neighbours
     present: bool
     crossed: int
-    refined: bool = False
+    open: bool = False
 
     @property
     def _public_size(self) -> bool:
@@ -38,22 +39,28 @@ class CoupledBudget:
 
     @cached_property
     def strategy(self) -> CoupledRows:
-        """Of T periods, or of T + 1 with entries; refined rows may be those of more periods."""
+        """Of T periods, or of T + 1 with entries; refined rows may be those of more periods.
+
+        Rows are refined up to `MOST_REFINED` periods, and those of the closed form beyond.
+        """
         periods = self.horizon + self.present
-        return self._refined or coupled_strategy(public_size=self._public_size, periods=periods)
+        if (refined := self._refined) is not None:
+            return refined
+        closed = coupled_strategy(public_size=self._public_size, periods=periods)
+        return OpenStrategy(closed, self.present) if self.open else closed
 
     @property
     def _refined(self) -> RefinedStrategy | None:
         """The rows with costs and gains of their own; None for the closed form."""
-        if not self.refined:
-            return None
         periods = self.horizon + self.present
+        if self.open or periods > MOST_REFINED[self._public_size]:
+            return None
         return refined_strategy(public_size=self._public_size, periods=periods)
 
     @cached_property
     def _tables(self) -> tuple[CostTable, CostTable]:
         """The costs of one history, and of two."""
-        if rows := self._refined:
+        if (rows := self._refined) is not None:
             return rows.single, rows.pair
         return PRIVATE_SINGLE, PUBLIC_PAIR if self._public_size else PRIVATE_PAIR
 
@@ -62,8 +69,10 @@ class CoupledBudget:
         """The worst squared change of the rows of periods 1..t for every t (`table_cost`).
 
         A replaced person leaves or enters up to `crossed` strata, each at the cost of add_remove.
+        Without a horizon the costs are upper bounds (`open_strategy.py`).
         """
-        return tuple(Fraction(self._cost(t)) for t in range(1, self.horizon + 1))
+        costs = [self._cost(t) for t in range(1, self.horizon + 1)]
+        return tuple(map(Fraction, open_costs(costs) if self.open else costs))
 
     def _cost(self, t: int) -> int:
         single, pair = (table_cost(table, t, entries=self.present) for table in self._tables)
@@ -79,7 +88,7 @@ class CoupledBudget:
     def gains(self, threshold: int) -> Floats:
         """The variance of each unbiased sum over the noise variance, from a table."""
         rows = self._refined
-        every = rows.gains if rows else coupled_gains(public_size=self._public_size)
+        every = rows.gains if rows else coupled_gains(public_size=self._public_size, open=self.open)
         return every[threshold - (not self.present)][: self.horizon - max(threshold, 1) + 1]
 
     def row(self, threshold: int, t: int) -> tuple[Integers, Integers]:

@@ -73,7 +73,7 @@ class HistoryCosts:
             size = len(worst)  # the times of the last event, then none
             cross = np.zeros((size, count + 1))
             cross[:count, :count] = 2 * rows_below.T @ rows
-            worst = distances + _largest(worst + _distances(rows_below, size), cross)
+            worst = distances + largest_sums(worst + _distances(rows_below, size), cross)
         return int(worst.max())
 
     def _blocks(self, t: int) -> Iterator[tuple[int, Floats, Floats]]:
@@ -93,7 +93,7 @@ def _distances(columns: Floats, size: int) -> Floats:
     return squared
 
 
-def _largest(start: Floats, cross: Floats) -> Floats:
+def largest_sums(start: Floats, cross: Floats) -> Floats:
     """For all states t, u the largest start[s, r] + change[s] - change[r] over states s, r.
 
     start: symmetric, (size, size)

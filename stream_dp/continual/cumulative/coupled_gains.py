@@ -18,21 +18,23 @@ from numpy.typing import NDArray
 
 from .coupled_strategy import Floats
 
-TABLE = "coupled_gains.xz"
+TABLES = {False: "coupled_gains.xz", True: "open_gains.xz"}  # by whether there is no horizon
 LONGEST = 601  # periods: 600 with entries
 _DROPPED = 38  # of the 52 binary digits of a float
 _DIFFERENCES = 2  # neighbours are so alike that the table has their second differences
 
 
 @cache
-def coupled_gains(*, public_size: bool) -> tuple[Floats, ...]:
+def coupled_gains(*, public_size: bool, open: bool = False) -> tuple[Floats, ...]:
     """The variances of S_b(b..LONGEST) for b = 1, 2, .. and integer noise of variance 1.
 
     public_size: whether the number of people is public
+    open: whether the rows are those without a horizon; with entries, whose rows have larger
+        weights, the variances are upper bounds
 
     Fewer periods have the leading ones of each. The inverse of `gains_table`.
     """
-    table = lzma.decompress(files(__package__).joinpath(TABLE).read_bytes())
+    table = lzma.decompress(files(__package__).joinpath(TABLES[open]).read_bytes())
     by_byte = np.frombuffer(table, np.uint8).reshape(2, 4, -1)[int(public_size)]
     folded = by_byte.T.copy().view("<u4").ravel().astype(np.int64)
     numbers: NDArray[np.int64] = (folded >> 1) ^ -(folded & 1)

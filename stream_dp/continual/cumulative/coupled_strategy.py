@@ -43,7 +43,7 @@ Integers = NDArray[np.int64]
 BITS = 16  # rows are multiples of 2^-16
 _FACTOR_BITS = 32  # factors of gains and odds are multiples of 2^-32
 _NEAR_TIE = 2.0**-20  # far above the error of a sum of floats, in units of a row's entries
-_DIGITS = Context(prec=40)
+DIGITS = Context(prec=40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +112,10 @@ def strategy_factors(constants: StrategyConstants, periods: int) -> Integers:
     """
 
     def exponential(value: Decimal) -> int:
-        scaled = _DIGITS.multiply(_DIGITS.exp(value), Decimal(1 << _FACTOR_BITS))
+        scaled = DIGITS.multiply(DIGITS.exp(value), Decimal(1 << _FACTOR_BITS))
         return int(scaled.to_integral_value())
 
-    logs = [_DIGITS.ln(Decimal(n)) for n in range(2, periods + 2)]
+    logs = [DIGITS.ln(Decimal(n)) for n in range(2, periods + 2)]
     c = constants
     numbers = range(1, periods + 1)
     rows = [

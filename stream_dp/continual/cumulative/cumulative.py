@@ -36,7 +36,6 @@ from stream_dp.privacy.exact_numbers import exact_field
 from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.noise import Draw, Measurements, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
-from stream_dp.study.panel_releases import MOST_REFINED
 
 from ..mechanism_interface import (
     Counts,
@@ -170,8 +169,6 @@ class Cumulative(CumulativeDesign):
             raise ValueError(f"size_share: must lie from 0 to below 1, not {self.size_share}")
         if self.counter is not None and CounterKind.named(self.counter) is None:
             raise ValueError(f"counter: must be one of {', '.join(CounterKind)}, or None")
-        if self.refined and (self.counter is not None or self.horizon > MOST_REFINED):
-            raise ValueError(f"refined: for coupled totals of at most {MOST_REFINED} periods")
         if self.present and self.rows is None:
             raise UserError("rows: where people come and go, declare a cap on their number")
 
@@ -196,7 +193,7 @@ class Cumulative(CumulativeDesign):
             failure=release.failure,
             counter=release.counter,
             crossed=crossed_strata(study.strata, release.name),
-            refined=release.refined is True,
+            open=study.periods.open is True and release.last is None,
             stored=stored.counters,
         )
 
@@ -221,7 +218,8 @@ class Cumulative(CumulativeDesign):
     @property
     def title(self) -> str:
         who = ", with people who enter" * self.present
-        how = "all totals in one coupled measurement" + ", refined" * self.refined
+        how = "all totals in one coupled measurement"
+        how += ", without a horizon" * self.open
         if self.method is not None:
             how = self.method.title
         return f"cumulative, {how}{who}"

@@ -5,21 +5,6 @@ path of entry times changes, under replacement two. `coupled_costs.py` and `hist
 compute the exact worst cost, and the noise is scaled so that it is rho. Each row is one discrete
 Gaussian answer that uses no later entry. So later entries may depend on earlier answers (adaptive
 composition, Bun and Steinke 2016): along any pair of histories the costs sum to at most rho.
-
-Lower bound. No Gaussian mechanism for totals has a smaller error than this. A mechanism measures
-the entries z of all thresholds with noise of precision X, online or not. Its cost at 2 rho = 1
-bounds z' X z for every history z, or for every difference of two histories under replacement. For a
-measure on histories with second moments M = E[z z'], tr(M X) is at most the largest cost, 1. The
-mean variance of the cells of S = D z is tr(D X^-1 D') / cells, and by Cauchy and Schwarz its
-product with tr(M X) is at least the squared nuclear norm of D M^1/2 over cells. So every measure
-gives a lower bound of the root mean square error. The history with an event in every period gives
-1.
-
-The measure here is a mixture of histories with independent events: at t the chance of one is
-r (2 t / (T + 1))^e, clipped to between .02 and .95. A pair is two of these, one of which has few
-events at first where the other has many. The weights were found by maximising the bound at T = 16.
-At T = 12 it is .991 of the largest bound of all measures under add_remove, and .965 under
-replacement.
 """
 
 from __future__ import annotations
@@ -28,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import accumulate, groupby
 
 import numpy as np
@@ -44,83 +29,8 @@ from ..mechanism_interface import Counts, Demand
 from ..stored_design import StoredCounters
 from .budgets import CounterBudget, counter_budget
 from .coupled_budget import CoupledBudget, coupled_budget
+from .lower_bounds import LEAST_RMSE
 from .placed_counters import CoupledTotal, Floats, Placed, PlacedCounter
-
-MOST_BOUNDED = 36  # periods: the work grows with their sixth power
-
-_SINGLE = (  # weight, r, e
-    (0.20, 0.4, -0.5),
-    (0.16, 0.6, -0.5),
-    (0.19, 0.9, -0.5),
-    (0.16, 0.3, 0.5),
-    (0.17, 0.5, 0.5),
-    (0.12, 0.8, 0.3),
-)
-_PAIRS = (  # weight, r and e of one, of the other
-    (0.27, (0.15, 0.5), (0.5, -0.5)),
-    (0.28, (0.3, 0.5), (0.7, 0.0)),
-    (0.15, (0.3, 0.5), (0.9, -0.5)),
-    (0.19, (0.5, 0.5), (0.9, -0.5)),
-    (0.11, (0.5, 0.5), (0.5, -0.5)),
-)
-
-
-@lru_cache(maxsize=64)
-def least_rmse(horizon: int, *, pairs: bool) -> float:
-    """The lower bound over all cells S_b(t), b <= t <= horizon, in units of 1 / sqrt(2 rho).
-
-    pairs: whether a person is replaced by another, rather than added or removed
-
-    The nuclear norm of D M^1/2 over sqrt(cells), with M the second moments of the module's mixture;
-    of a pair z - y these are E[z z'] + E[y y'] - E[z] E[y]' - E[y] E[z]'.
-    """
-    cells = np.array([(b, t) for b in range(1, horizon + 1) for t in range(b, horizon + 1)])
-    moments = np.zeros((len(cells),) * 2)
-    if pairs:
-        for weight, one, other in _PAIRS:
-            mean_z, square_z = _moments(cells, *one)
-            mean_y, square_y = _moments(cells, *other)
-            crossed = np.outer(mean_z, mean_y)
-            moments += weight * (square_z + square_y - crossed - crossed.T)
-    else:
-        for weight, rate, exponent in _SINGLE:
-            moments += weight * _moments(cells, rate, exponent)[1]
-    b, t = cells.T
-    sums = ((b[:, None] == b) & (t <= t[:, None])).astype(float)  # D
-    values, vectors = np.linalg.eigh(moments)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    norm = float(np.linalg.svd(sums @ root, compute_uv=False).sum())
-    return max(1.0, norm / math.sqrt(len(cells)))
-
-
-def _moments(cells: NDArray[np.int64], rate: float, exponent: float) -> tuple[Floats, Floats]:
-    """E[z] and E[z z'] of a history of independent events: z_b(t) is 1 if the b-th is at t.
-
-    cells: b and t, (cells, 2).
-    rate, exponent: r and e of the chance of an event.
-    """
-    b, t = cells.T
-    horizon = int(t.max())
-    periods = np.arange(1, horizon + 1)
-    chances = np.clip(rate * (2 * periods / (horizon + 1)) ** exponent, 0.02, 0.95)
-    # [s, t, n]: the chance of n events after s and before t.
-    between = np.zeros((horizon, horizon + 1, horizon + 1))
-    for s in range(horizon):
-        counts = np.eye(horizon + 1)[0]
-        for period in range(s + 1, horizon + 1):
-            between[s, period] = counts
-            rises = counts * chances[period - 1]
-            counts = counts - rises
-            counts[1:] += rises[:-1]
-    happens = chances[t - 1]
-    means: Floats = between[0, t, b - 1] * happens
-    later = (t > t[:, None]) & (b > b[:, None])
-    first, then = np.nonzero(later)
-    moments = np.zeros((len(cells),) * 2)
-    steps = between[t[first], t[then], b[then] - b[first] - 1]
-    moments[first, then] = means[first] * steps * happens[then]
-    moments += moments.T + np.diag(means)
-    return means, moments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +44,9 @@ class CumulativeDesign:
         enter, about the part of a separate counter 0 (0 gives it the worst variance of the others)
     counter: the kind of separate counters; None for the coupled measurement of all thresholds
     present: people enter, and threshold 0 follows S_0, the number who have entered
+    open: whether the study has no horizon, and T is the largest possible number of periods
     crossed: the strata that a replaced person leaves or enters, at most (`privacy/ledger.py`); no
         effect under add_remove
-    refined: the rows of the coupled measurement are those of this number of periods
     stored: what was computed when the study began; None where it is computed here
     """
 
@@ -147,7 +57,7 @@ class CumulativeDesign:
     counter: CounterKind | None = None
     present: bool = False
     crossed: int = 0
-    refined: bool = False
+    open: bool = False
     stored: StoredCounters | None = None
 
     @cached_property
@@ -162,7 +72,7 @@ class CumulativeDesign:
             neighbours=self.neighbours,
             present=self.present,
             crossed=self.crossed,
-            refined=self.refined,
+            open=self.open,
         )
 
     @cached_property
@@ -364,15 +274,14 @@ class CumulativeDesign:
         """`rmse` over a lower bound for all Gaussian mechanisms.
 
         A person leaves or enters `crossed` strata, which costs as much of add_remove each. None
-        above MOST_BOUNDED periods.
+        without a horizon, and for numbers of periods without a bound (`lower_bounds.py`).
         """
-        if self.horizon > MOST_BOUNDED:
-            return None
         pairs = self.neighbours != "add_remove"
-        least = least_rmse(self.horizon, pairs=pairs)
+        least = LEAST_RMSE[pairs].get(self.horizon)
+        if least is None or self.open:
+            return None
         if pairs and self.crossed:
-            single = least_rmse(self.horizon, pairs=False)
-            least = max(least, math.sqrt(self.crossed) * single)
+            least = max(least, math.sqrt(self.crossed) * LEAST_RMSE[False][self.horizon])
         return self.rmse * math.sqrt(2 * self.rho) / least
 
     def learned(self, known: Floats, answers: Counts, t: int) -> Floats:

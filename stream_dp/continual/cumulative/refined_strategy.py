@@ -1,61 +1,160 @@
-"""The coupled measurement with rows that are the best for one number of periods, from a table.
+"""The coupled measurement with rows that are refined for one number of periods.
 
-The closed form (`coupled_strategy.py`) has the same constants for every number of periods. The rows
-here are free. `python -m kit.refined_rows` in `tests` found them with an optimiser, rounded them to
-integers, and wrote them into the table with their exact costs (`coupled_costs.py`) and the
-variances of the sums. So every machine has the same numbers, and a study stores none of them.
+The closed form (`coupled_strategy.py`) has the same constants for every number of periods. A
+refined row multiplies each entry of the closed form by exp(P). P is a polynomial of degree `DEGREE`
+in
 
-A number of periods without rows of its own uses the leading rows of the next longer one.
+    ln(lag + 1), the periods between the event and the row;
+    ln(age), the periods in which the event was possible, with its own;
+    ln(b) and 1 / b, of the threshold;
+    ln(left), the periods from the row to the last one, with its own;
+    ln(T), of the number of periods T.
+
+A polynomial for A_b and another one for B_b serve all T up to `MOST_REFINED`. `python -m
+kit.refined_rows` in `tests` found their constants with an optimiser, and wrote them into a table
+with the exact costs of the rounded rows (`coupled_costs.py`) and the variances of the sums. P is
+computed from decimals by single products and sums of floats, and rounded to a multiple of 2^-10. So
+every machine has the same rows, and a study stores none of them.
+
+A number of periods outside `SIZES` uses the leading rows of the next size.
 """
 
 from __future__ import annotations
 
 import lzma
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from decimal import Decimal
+from functools import cache, cached_property
 from importlib.resources import files
+from itertools import combinations_with_replacement
 
 import numpy as np
 
 from .coupled_cost_table import CostTable
 from .coupled_gains import digits_of, gains_of
-from .coupled_strategy import CoupledRows, Floats, Integers
+from .coupled_strategy import (
+    DIGITS,
+    CoupledRows,
+    CoupledStrategy,
+    Floats,
+    Integers,
+    coupled_strategy,
+)
 
-TABLE = "refined_rows.xz"
-SIZES = (*range(2, 26), 37, 49, 61)  # one period more than 24, 36, 48 and 60 is for late entry
+TABLE = "refined_totals.xz"
+SIZES = (
+    *range(2, 26),
+    *(28, 31, 34, 37, 41, 45, 49, 53, 57, 61, 67, 73, 79, 85, 91, 97, 105, 113, 121),
+)  # one period more than 24, 36, 48, .., 120 is for late entry
+MOST_REFINED = {False: 121, True: 61}  # periods, by whether the number of people is public
+DEGREE = 4
+CONSTANT_BITS = 20  # constants are multiples of 2^-20
+_EXPONENT_BITS = 10  # exponents are multiples of 2^-10
+_FEATURES = 6
+_MOST_POWERS = (DEGREE, DEGREE, DEGREE, DEGREE, 1, 2)  # of the features in a monomial
+MONOMIALS = tuple(
+    features
+    for degree in range(DEGREE + 1)
+    for features in combinations_with_replacement(range(_FEATURES), degree)
+    if all(features.count(f) <= most for f, most in enumerate(_MOST_POWERS))
+)
+
+
+@cache
+def _half_logs(count: int) -> Floats:
+    """ln(1) / 2, ln(2) / 2, .. up to `count`, with the same digits on every machine."""
+    return np.array([float(DIGITS.ln(Decimal(n)) / 2) for n in range(1, count + 1)])
+
+
+@cache
+def _exponential(units: int) -> float:
+    """exp(units 2^-10), with the same digits on every machine."""
+    return float(DIGITS.exp(Decimal(units) / (1 << _EXPONENT_BITS)))
+
+
+def exponents(threshold: int, periods: int) -> Iterator[Floats]:
+    """The value of each of `MONOMIALS` by row and column of a threshold's matrices, (n, n) each.
+
+    n is the number of periods from the threshold to the last one. Row i and column j have the lag
+    i - j; entries above the diagonal have no meaning.
+    """
+    count = periods - threshold + 1
+    logs = _half_logs(max(periods, 30))
+    row, column = np.indices((count, count))
+    features = (
+        logs[np.maximum(row - column, 0)],
+        logs[column],
+        np.full((count, count), logs[threshold - 1]),
+        logs[count - 1 - row],
+        np.full((count, count), 1 / threshold),
+        np.full((count, count), logs[periods - 1] - logs[29]),
+    )
+    for monomial in MONOMIALS:
+        value = np.ones((count, count))
+        for feature in monomial:
+            value = value * features[feature]
+        yield value
 
 
 @dataclass(frozen=True, eq=False)
 class RefinedStrategy(CoupledRows):
     """The rows of a number of periods.
 
-    blocks: of each threshold b the matrices A_b and B_b, as `CoupledRows.block`
+    closed: the closed form of as many periods
+    constants: of the polynomials of A and of B, in units of 2^-CONSTANT_BITS, (2, monomials)
     single, pair: the costs of one history, and of two
     gains: of each threshold the variances of the sums for integer noise of variance 1, rounded up
     """
 
-    blocks: tuple[tuple[Integers, Integers], ...]
+    closed: CoupledStrategy
+    constants: Integers
     single: CostTable
     pair: CostTable
     gains: tuple[Floats, ...]
 
     @property
     def periods(self) -> int:
-        return len(self.blocks)
+        return self.closed.periods
 
     def row(self, b: int, t: int) -> tuple[Integers, Integers]:
-        rows, before = self.block(b, t - b + 1)
-        return rows[-1], before[-1] if b > 1 else before[-1, :0]
+        count = t - b + 1
+        rows, before = self._blocks[b - 1]
+        return rows[count - 1, :count], before[count - 1, : count if b > 1 else 0]
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
-        rows, before = self.blocks[b - 1]
+        rows, before = self._blocks[b - 1]
         return rows[:count, :count], before[:count, :count]
+
+    @cached_property
+    def _blocks(self) -> tuple[tuple[Integers, Integers], ...]:
+        return tuple(self._refined(b) for b in range(1, self.periods + 1))
+
+    def _refined(self, b: int) -> tuple[Integers, Integers]:
+        """The matrices A_b and B_b."""
+        count = self.periods - b + 1
+        unit = 2.0 ** (_EXPONENT_BITS - CONSTANT_BITS)
+        powers = np.zeros((2, count, count))
+        for constants, value in zip(self.constants.T, exponents(b, self.periods), strict=True):
+            powers += (constants * unit)[:, None, None] * value
+        powers = np.where(np.tri(count, dtype=bool), powers, 0.0)
+        units, places = np.unique(np.rint(powers).astype(np.int64), return_inverse=True)
+        factors = np.array([_exponential(int(n)) for n in units])[places].reshape(powers.shape)
+        rows, before = (
+            np.rint(closed * factor).astype(np.int64)
+            for closed, factor in zip(self.closed.block(b, count), factors, strict=True)
+        )
+        return rows, before
+
+
+def sizes(*, public_size: bool) -> tuple[int, ...]:
+    """The numbers of periods with costs and variances of their own."""
+    return tuple(n for n in SIZES if n <= MOST_REFINED[public_size])
 
 
 def refined_strategy(*, public_size: bool, periods: int) -> RefinedStrategy:
-    """The rows of a number of periods, or of the next longer one in the table.
+    """The rows of a number of periods, or of the next size, for at most `MOST_REFINED` periods.
 
     public_size: whether the number of people is public
     """
@@ -65,19 +164,8 @@ def refined_strategy(*, public_size: bool, periods: int) -> RefinedStrategy:
 @cache
 def _strategy(public_size: bool, index: int) -> RefinedStrategy:
     """The strategy of SIZES[index] periods in the table; see `packed_table`."""
-    periods = SIZES[index]
-    weights, costs, gains = (
-        np.split(numbers[int(public_size)], np.cumsum([count(n) for n in SIZES]))[index]
-        for numbers, count in zip(_numbers(), _COUNTS, strict=True)
-    )
-    lengths = [*range(periods, 0, -1)]
-    triangles = np.split(weights, np.cumsum([n * (n + 1) // 2 for n in _matrix_sizes(periods)]))
-    matrices = []
-    for n, triangle in zip(_matrix_sizes(periods), triangles, strict=False):
-        matrix = np.zeros((n, n), np.int64)
-        matrix[np.tri(n, dtype=bool)] = triangle
-        matrices.append(matrix)
-    matrices.insert(1, np.zeros_like(matrices[0]))  # nothing is below the first threshold
+    periods, (constants, by_size) = SIZES[index], _tables()[public_size]
+    costs, gains = by_size[index]
     single, pair = (
         CostTable(
             without_entries=tuple(map(int, both[:periods])),
@@ -86,60 +174,61 @@ def _strategy(public_size: bool, index: int) -> RefinedStrategy:
         for both in np.split(costs, 2)
     )
     return RefinedStrategy(
-        tuple(zip(matrices[::2], matrices[1::2], strict=True)),
+        coupled_strategy(public_size=public_size, periods=periods),
+        constants,
         single,
         pair,
-        tuple(np.split(gains_of(gains), np.cumsum(lengths)[:-1])),
+        tuple(np.split(gains_of(gains), np.cumsum(range(periods, 1, -1)))),
     )
 
 
-def _matrix_sizes(periods: int) -> list[int]:
-    """Of A_1, A_2, B_2, A_3, B_3, .."""
-    return [n for n in range(periods, 0, -1) for _ in range(1 if n == periods else 2)]
-
-
-# How many numbers a size has in the table: entries of the lower triangles, costs, gains.
-_COUNTS: tuple[Callable[[int], int], ...] = (
-    lambda periods: periods * (periods + 1) * (2 * periods + 1) // 6,
-    lambda periods: 2 * (2 * periods - 1),
-    lambda periods: periods * (periods + 1) // 2,
-)
-_FORMS = ("<i2", "<i4", "<i4")
-
-
 @cache
-def _numbers() -> tuple[Integers, ...]:
-    """The numbers of all sizes as `_COUNTS` has them, (2, numbers) each: private size first."""
+def _tables() -> tuple[tuple[Integers, list[tuple[Integers, Integers]]], ...]:
+    """The constants, then costs and digits of gains of every size: private size first."""
     data = lzma.decompress(files(__package__).joinpath(TABLE).read_bytes())
-    arrays = []
-    for form, count in zip(_FORMS, _COUNTS, strict=True):
-        width, size = np.dtype(form).itemsize, 2 * sum(map(count, SIZES))
-        by_byte = np.frombuffer(data[: width * size], np.uint8).reshape(width, -1)
-        arrays.append(by_byte.T.copy().view(form).astype(np.int64).reshape(2, -1))
-        data = data[width * size :]
-    return tuple(arrays)
+    by_byte = np.frombuffer(data, np.uint8).reshape(8, -1)
+    folded = by_byte.T.copy().view("<u8").ravel().astype(np.int64)
+    numbers = (folded >> 1) ^ -(folded & 1)
+    tables = []
+    for public_size in (False, True):
+        size = 2 * len(MONOMIALS)
+        constants, numbers = numbers[:size].reshape(2, -1), numbers[size:]
+        by_size = []
+        for periods in sizes(public_size=public_size):
+            ends = np.cumsum(_series(periods))
+            series = np.split(numbers[: ends[-1]], ends[:-1])
+            sums = [each.cumsum() for each in series]
+            by_size.append((np.concatenate(sums[:4]), np.concatenate(sums[4:])))
+            numbers = numbers[ends[-1] :]
+        tables.append((constants, by_size))
+    return tuple(tables)
+
+
+def _series(periods: int) -> list[int]:
+    """The lengths of the series of a size: of costs without and with entries, single and pair, then
+    of the gains of each threshold."""
+    return [periods, periods - 1] * 2 + [*range(periods, 0, -1)]
 
 
 def packed_table(private: Sequence[RefinedStrategy], public: Sequence[RefinedStrategy]) -> bytes:
-    """The bytes of the table, from the strategies of `SIZES`.
+    """The bytes of the table, from the strategies of `sizes`.
 
-    All weights, then all costs, then all gains. Of numbers of a kind all first bytes come first,
-    then all second ones, because similar bytes side by side compress well.
+    The constants, then of every size the differences of costs and gains. Of all numbers the first
+    bytes come first, then all second ones, because similar bytes side by side compress well.
     """
-    numbers: tuple[list[Integers], ...] = ([], [], [])
-    weights, costs, gains = numbers
-    for strategy in (*private, *public):
-        matrices = [matrix for block in strategy.blocks for matrix in block]
-        del matrices[1]  # B_1: nothing is below the first threshold
-        weights += [matrix[np.tri(len(matrix), dtype=bool)] for matrix in matrices]
-        for table in (strategy.single, strategy.pair):
-            costs += [np.array(table.without_entries), np.array(table.with_entries)]
-        gains += [digits_of(of_threshold) for of_threshold in strategy.gains]
-    packed = b""
-    for kind, form in zip(numbers, _FORMS, strict=True):
-        every = np.concatenate(kind)
-        narrow = every.astype(form)
-        if not np.array_equal(narrow, every):
-            raise ValueError("a number of the table does not fit its bytes")
-        packed += narrow.view(np.uint8).reshape(-1, narrow.itemsize).T.tobytes()
-    return lzma.compress(packed, preset=9)
+    numbers: list[Integers] = []
+    for strategies in (private, public):
+        numbers.append(strategies[0].constants.ravel())
+        for strategy in strategies:
+            for table in (strategy.single, strategy.pair):
+                for costs in (table.without_entries, table.with_entries):
+                    numbers.append(_differences(np.array(costs, np.int64)))
+            numbers += [_differences(digits_of(gains)) for gains in strategy.gains]
+    every = np.concatenate(numbers)
+    folded = ((every << 1) ^ (every >> 63)).astype("<u8")
+    return lzma.compress(folded.view(np.uint8).reshape(-1, 8).T.tobytes(), preset=9)
+
+
+def _differences(values: Integers) -> Integers:
+    """The first value, then by how much each is above the one before."""
+    return np.append(values[:1], values[1:] - values[:-1])
