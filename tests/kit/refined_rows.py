@@ -39,6 +39,8 @@ from stream_dp.continual.cumulative.coupled_strategy import Integers, coupled_st
 from stream_dp.continual.cumulative.refined_strategy import (
     CONSTANT_BITS,
     MONOMIALS,
+    SERVED,
+    SIZES,
     RefinedStrategy,
     exponents,
     packed_table,
@@ -49,7 +51,11 @@ Blocks = list[tuple[Floats, Floats]]  # of each threshold: A_b and B_b, lower tr
 Smooth = Callable[[Blocks, float], tuple[float, Blocks]]
 
 POWER = 4
-TRAINED = {False: (4, 12, 24, 60, 120), True: (4, 12, 26, 60)}
+TRAINED = {
+    (False, 121): (4, 12, 24, 60, 120),
+    (True, 49): (3, 5, 8, 12, 24, 44),
+    (True, 61): (4, 12, 26, 60),
+}  # by the number of people, and by `SERVED`
 # Sharpness over the number of periods at most, sharpness at most, steps.
 STAGES = {
     False: ((10, 1e4, 80), (30, 1e4, 150), (100, 1e4, 150)),
@@ -373,17 +379,26 @@ def write_table(*, keep_constants: bool) -> None:
     every = []
     with TemporaryDirectory() as folder:
         largest = compiled_largest(Path(folder))
-        for public_size in (False, True):
-            if keep_constants:
-                stored = refined_strategy.refined_strategy(public_size=public_size, periods=2)
-                constants = stored.constants
-            else:
-                constants = refined_constants(TRAINED[public_size], public_size=public_size)
+        for public_size, sizes in SIZES.items():
+            constants = dict[int, Integers]()
+            for most in SERVED[public_size]:
+                trained = TRAINED[public_size, most]
+                constants[most] = (
+                    refined_strategy.refined_strategy(
+                        public_size=public_size, periods=most
+                    ).constants
+                    if keep_constants
+                    else refined_constants(trained, public_size=public_size)
+                )
             with patch.object(coupled_costs, "largest_sums", largest):
                 every.append(
                     [
-                        refined(n, constants, public_size=public_size)
-                        for n in refined_strategy.sizes(public_size=public_size)
+                        refined(
+                            n,
+                            constants[min(most for most in constants if n <= most)],
+                            public_size=public_size,
+                        )
+                        for n in sizes
                     ]
                 )
     path = Path(refined_strategy.__file__).with_name(refined_strategy.TABLE)

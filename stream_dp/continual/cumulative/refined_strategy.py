@@ -10,7 +10,7 @@ in
     ln(left), the periods from the row to the last one, with its own;
     ln(T), of the number of periods T.
 
-A polynomial for A_b and another one for B_b serve all T up to `MOST_REFINED`. `python -m
+A polynomial for A_b and another one for B_b serve many T (`SERVED`). `python -m
 kit.refined_rows` in `tests` found their constants with an optimiser, and wrote them into a table
 with the exact costs of the rounded rows (`coupled_costs.py`) and the variances of the sums. P is
 computed from decimals by single products and sums of floats, and rounded to a multiple of 2^-10. So
@@ -44,11 +44,13 @@ from .coupled_strategy import (
 )
 
 TABLE = "refined_totals.xz"
-SIZES = (
-    *range(2, 26),
-    *(28, 31, 34, 37, 41, 45, 49, 53, 57, 61, 67, 73, 79, 85, 91, 97, 105, 113, 121),
-)  # one period more than 24, 36, 48, .., 120 is for late entry
-MOST_REFINED = {False: 121, True: 61}  # periods, by whether the number of people is public
+_SHORT = (*range(2, 26), 28, 31, 34, 37, 41, 45, 49)
+SIZES = {
+    False: (*_SHORT, 53, 57, 61, 67, 73, 79, 85, 105, 113, 121),
+    True: (*_SHORT, 61),
+}  # by whether the number of people is public; one more than 24, 36, .. is for late entry
+SERVED = {False: (121,), True: (49, 61)}  # the most periods of each set of constants
+MOST_REFINED = {public_size: most[-1] for public_size, most in SERVED.items()}
 DEGREE = 4
 CONSTANT_BITS = 20  # constants are multiples of 2^-20
 _EXPONENT_BITS = 10  # exponents are multiples of 2^-10
@@ -148,24 +150,19 @@ class RefinedStrategy(CoupledRows):
         return rows, before
 
 
-def sizes(*, public_size: bool) -> tuple[int, ...]:
-    """The numbers of periods with costs and variances of their own."""
-    return tuple(n for n in SIZES if n <= MOST_REFINED[public_size])
-
-
 def refined_strategy(*, public_size: bool, periods: int) -> RefinedStrategy:
     """The rows of a number of periods, or of the next size, for at most `MOST_REFINED` periods.
 
     public_size: whether the number of people is public
     """
-    return _strategy(public_size, bisect_left(SIZES, periods))
+    return _strategy(public_size, bisect_left(SIZES[public_size], periods))
 
 
 @cache
 def _strategy(public_size: bool, index: int) -> RefinedStrategy:
-    """The strategy of SIZES[index] periods in the table; see `packed_table`."""
-    periods, (constants, by_size) = SIZES[index], _tables()[public_size]
-    costs, gains = by_size[index]
+    """The strategy of SIZES[public_size][index] periods in the table; see `packed_table`."""
+    periods = SIZES[public_size][index]
+    constants, costs, gains = _tables()[public_size][index]
     single, pair = (
         CostTable(
             without_entries=tuple(map(int, both[:periods])),
@@ -183,24 +180,27 @@ def _strategy(public_size: bool, index: int) -> RefinedStrategy:
 
 
 @cache
-def _tables() -> tuple[tuple[Integers, list[tuple[Integers, Integers]]], ...]:
-    """The constants, then costs and digits of gains of every size: private size first."""
+def _tables() -> tuple[list[tuple[Integers, Integers, Integers]], ...]:
+    """The constants, costs and digits of gains of every size: private size first."""
     data = lzma.decompress(files(__package__).joinpath(TABLE).read_bytes())
     by_byte = np.frombuffer(data, np.uint8).reshape(8, -1)
     folded = by_byte.T.copy().view("<u8").ravel().astype(np.int64)
     numbers = (folded >> 1) ^ -(folded & 1)
+
+    def taken(count: int) -> Integers:
+        nonlocal numbers
+        first, numbers = numbers[:count], numbers[count:]
+        return first
+
     tables = []
-    for public_size in (False, True):
-        size = 2 * len(MONOMIALS)
-        constants, numbers = numbers[:size].reshape(2, -1), numbers[size:]
+    for public_size, served in SERVED.items():
+        sets = [taken(2 * len(MONOMIALS)).reshape(2, -1) for _ in served]
         by_size = []
-        for periods in sizes(public_size=public_size):
-            ends = np.cumsum(_series(periods))
-            series = np.split(numbers[: ends[-1]], ends[:-1])
-            sums = [each.cumsum() for each in series]
-            by_size.append((np.concatenate(sums[:4]), np.concatenate(sums[4:])))
-            numbers = numbers[ends[-1] :]
-        tables.append((constants, by_size))
+        for periods in SIZES[public_size]:
+            constants = sets[bisect_left(served, periods)]
+            sums = [taken(count).cumsum() for count in _series(periods)]
+            by_size.append((constants, np.concatenate(sums[:4]), np.concatenate(sums[4:])))
+        tables.append(by_size)
     return tuple(tables)
 
 
@@ -211,14 +211,14 @@ def _series(periods: int) -> list[int]:
 
 
 def packed_table(private: Sequence[RefinedStrategy], public: Sequence[RefinedStrategy]) -> bytes:
-    """The bytes of the table, from the strategies of `sizes`.
+    """The bytes of the table, from the strategies of `SIZES`.
 
-    The constants, then of every size the differences of costs and gains. Of all numbers the first
-    bytes come first, then all second ones, because similar bytes side by side compress well.
+    The sets of constants, then of every size the differences of costs and gains. Of all numbers the
+    first bytes come first, then all second ones, because similar bytes side by side compress well.
     """
     numbers: list[Integers] = []
-    for strategies in (private, public):
-        numbers.append(strategies[0].constants.ravel())
+    for strategies, served in zip((private, public), SERVED.values(), strict=True):
+        numbers += [s.constants.ravel() for s in strategies if s.periods in served]
         for strategy in strategies:
             for table in (strategy.single, strategy.pair):
                 for costs in (table.without_entries, table.with_entries):
