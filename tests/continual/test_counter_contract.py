@@ -92,7 +92,7 @@ def trial(tmp_path_factory):
     """By part that was left out, the first fault that the contract finds."""
     base = tmp_path_factory.mktemp("trial")
     folders = [product_with(base / part, replaced, by) for part, (replaced, by) in LEFT_OUT.items()]
-    paths = [ROOT / "tests", ROOT / "docs" / "hooks"]
+    paths = [ROOT / "tests", ROOT / "docs" / "writer"]
     done = subprocess.run(
         [sys.executable, "-B", "-m", counter_trial.__name__, "sloped", *map(str, folders)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},

@@ -185,7 +185,7 @@ def product_with(folder, replaced, by, room="groups", member=MEMBER, module=MODU
 
 def first_faults(folders):
     """The first fault that the contract finds in each product."""
-    paths = [ROOT / "tests", ROOT / "docs" / "hooks"]
+    paths = [ROOT / "tests", ROOT / "docs" / "writer"]
     done = subprocess.run(
         [sys.executable, "-B", "-m", kind_trial.__name__, "tried", *map(str, folders)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},

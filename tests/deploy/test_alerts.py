@@ -12,6 +12,7 @@ import pytest
 from kit.tools import needs, tool
 
 PROMETHEUS = Path(__file__).parent.parent.parent / "deploy" / "prometheus"
+OPERATIONS = PROMETHEUS.parents[1] / "docs" / "how-to" / "operations.md"
 STUDY = 'study="small"'
 LATE = f'stream_dp_cells_rejected_total{{{STUDY},reason="late"}}'
 VALUE = f'stream_dp_cells_rejected_total{{{STUDY},reason="value"}}'
@@ -271,16 +272,16 @@ def test_every_alert_is_tested_and_has_a_severity_and_a_summary() -> None:
 
 
 def test_the_operations_page_explains_every_alert() -> None:
-    text = (PROMETHEUS.parent / "OPERATIONS.md").read_text()
+    text = OPERATIONS.read_text()
     rows = re.findall(r'^\| <a id="(\w+)"></a>`([A-Z]\w+)` \|', text, re.MULTILINE)
     assert [name for _, name in rows] == list(rules())
     for (anchor, name), block in zip(rows, rules().values(), strict=True):
-        (link,) = re.findall(r"runbook_url: \S+/(OPERATIONS\.md#\w+)$", block, re.MULTILINE)
-        assert link == f"OPERATIONS.md#{anchor}", name
+        (link,) = re.findall(r"runbook_url: \S+/(operations\.md#\w+)$", block, re.MULTILINE)
+        assert link == f"operations.md#{anchor}", name
 
 
 def test_every_fault_has_an_alert_that_fires_within_ten_minutes() -> None:
-    text = (PROMETHEUS.parent / "OPERATIONS.md").read_text()
+    text = OPERATIONS.read_text()
     _, table, _ = text.partition("Twelve faults, ")[2].split("\n\n", 2)
     rows = [row.split("|") for row in table.splitlines()][2:]
     assert len(rows) == 12

@@ -26,6 +26,7 @@ from stream_dp.study.topics import ESTIMATES, RELEASES, topics
 from stream_dp.studyfile import load_study
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
+DOCS = DEPLOY.parent / "docs"
 GRACE = 90
 
 
@@ -151,7 +152,7 @@ def test_the_grace_holds_a_commit_and_a_flush() -> None:
     compose = (DEPLOY / "compose.yaml").read_text()
     (wait,) = re.findall(r"\[run, --json.*?stop_grace_period: (\d+)s", compose, re.DOTALL)
     assert int(wait) > GRACE
-    assert f"within {GRACE} s" in (DEPLOY / "OPERATIONS.md").read_text()
+    assert f"within {GRACE} s" in (DOCS / "reference" / "exit-codes.md").read_text()
 
 
 def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
@@ -327,7 +328,7 @@ def test_images_of_others_are_named_by_digest(tmp_path: Path) -> None:
 
 
 def test_operations_name_files_and_variables_that_exist() -> None:
-    text = (DEPLOY / "OPERATIONS.md").read_text()
+    text = (DOCS / "how-to" / "operations.md").read_text()
     files = set(
         re.findall(r"`((?:kafka|prometheus)/[\w.]+|[\w-]+\.(?:service|conf|sh|yaml))", text)
     )

@@ -10,7 +10,7 @@ def test_arguments_are_a_list_and_examples_are_code():
     )
     assert markdown(docstring) == (
         "Fits a table.\n\nThe cost adds up.\n\n- `table`: any table\n- `first, count`: the first"
-        " period\n    and how many follow\n\nReturns a table.\n\n```python\n>>> f(1)\n['a', 'b']\n"
+        " period\n    and how many follow\n\nReturns a table.\n\n```pycon\n>>> f(1)\n['a', 'b']\n"
         "```\n\nEnd: no list."
     )
 

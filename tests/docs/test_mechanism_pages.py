@@ -33,8 +33,8 @@ def test_every_formula_of_a_page_can_be_drawn(name):
 
 @pytest.mark.parametrize("name", sorted(mechanism_pictures.PICTURES))
 def test_a_picture_is_drawn_and_on_a_page(name):
-    assert mechanism_pictures.svg(name).count("<svg") == 1
-    assert f"<!-- picture: {name} -->" in PAGES[f"{name}.md"]
+    assert mechanism_pictures.drawing(name).svg.count("<svg") == 1
+    assert f"images/pictures/{name}.svg)" in PAGES[f"{name}.md"]
 
 
 @pytest.mark.parametrize("name", sorted(PAGES.keys() - {"index.md", "sources.md"}))
@@ -54,13 +54,13 @@ def test_a_proof_is_cited_and_names_its_check():
 
 @pytest.mark.parametrize("name", sorted(sequence_pictures.SEQUENCES))
 def test_a_sequence_is_drawn_and_on_a_page(name):
-    assert sequence_pictures.svg(name).count("<svg") == 1
-    root = FOLDER.parents[1]
-    pages = [root / "deploy/OPERATIONS.md", root / "docs/explanation/architecture.md"]
-    assert any(f"<!-- sequence: {name} -->" in page.read_text("utf-8") for page in pages)
+    assert sequence_pictures.drawing(name).svg.count("<svg") == 1
+    docs = FOLDER.parent
+    pages = [docs / "how-to" / "operations.md", docs / "explanation" / "architecture.md"]
+    assert any(f"images/sequences/{name}.svg)" in page.read_text("utf-8") for page in pages)
 
 
 def test_the_architecture_is_drawn_and_on_its_page():
-    assert architecture_picture.svg().count("<svg") == 1
+    assert architecture_picture.drawing().svg.count("<svg") == 1
     page = FOLDER.parent / "explanation" / "architecture.md"
-    assert "<!-- architecture -->" in page.read_text("utf-8")
+    assert "images/architecture/architecture.svg)" in page.read_text("utf-8")

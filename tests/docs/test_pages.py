@@ -5,8 +5,8 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
-import pages
 import pytest
+import site_pages
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_options_in_a_sentence_stay_on_one_line():
     block = "<pre><code>run --seeds 3</code></pre>"
     html = f"<p>Run <code>run --seeds 3</code>, not-code</p>{block}"
     whole = '<p>Run <code>run <span class="word">--seeds</span> 3</code>, not-code</p>'
-    assert pages.on_page_content(html) == whole + block
+    assert site_pages.on_page_content(html) == whole + block
 
 
 def test_a_page_that_loads_from_another_host_is_refused():
@@ -66,10 +66,10 @@ def test_a_page_that_loads_from_another_host_is_refused():
         class file:
             src_uri = "index.md"
 
-    pages.on_post_page('<a href="https://a.example">x</a><script src="assets/a.js">', Page)
+    site_pages.on_post_page('<a href="https://a.example">x</a><script src="assets/a.js">', Page)
     for line in ('<script src="https://a.example/a.js">', "<link rel=x href=//a.example/a.css>"):
         with pytest.raises(ValueError, match="another host"):
-            pages.on_post_page(line, Page)
+            site_pages.on_post_page(line, Page)
 
 
 def test_python_in_pages_parses():

@@ -23,7 +23,7 @@ def opening(tmp_path_factory):
 
 @pytest.mark.parametrize("page", sorted(python_api.NAMES))
 def test_the_example_of_a_page_prints_the_text_below_it(page, opening, tmp_path, capsys):
-    text = (REFERENCE / "python" / f"{page}.md").read_text("utf-8")
+    text = (REFERENCE / "python" / f"{page}.md").read_text("utf-8").partition("<!-- written")[0]
     (code,), (output,) = _CODE.findall(text), _OUTPUT.findall(text)
     script = tmp_path / f"{page}.py"
     script.write_text(code, "utf-8")

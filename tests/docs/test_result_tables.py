@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import result_figures
 import result_tables
+import written_parts
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text("utf-8") for path in (ROOT / "docs/results").glob("*.md")}
 TABLES = sorted(path.stem for path in result_tables.FOLDER.glob("*.json"))
-MARKS = re.compile(r"<!-- (?:table|figure): (.+?) -->|\{\{ (?:least |greatest )?([a-z-]+) \|")
+MARKS = re.compile(r"<!-- written: table (.+?) -->|\(data/([a-z-]+)\.json ")
 # A page that lists attempts is the one place of its numbers.
 PROSE = sorted(PAGES.keys() - {"tried.md"})
 
@@ -33,7 +34,7 @@ def test_a_table_has_a_command_that_is_there_and_at_most_seven_columns(name):
 def test_a_figure_is_drawn_from_its_table(name):
     table = result_tables.read(name)
     if table.figure:
-        drawn = result_figures.svg(name)
+        drawn = result_figures.drawing(name).svg
         assert drawn.count("<svg") == 1
         assert all(column.replace("`", "") in drawn for column in table.figure["columns"])
 
@@ -46,7 +47,8 @@ def test_every_table_is_on_a_page():
 @pytest.mark.parametrize("name", PROSE)
 def test_no_measured_number_is_typed(name):
     """Numbers with a decimal point come from a table; eps and shares of a rule may be typed."""
-    text = re.sub(r"\{\{.*?\}\}|`[^`]*`|\]\([^)]*\)|eps \.?\d+(?: to \d)?", "", PAGES[name])
+    text = re.sub(r"^<!-- written.*?^<!-- end -->", "", PAGES[name], flags=re.M | re.S)
+    text = re.sub(r"\[[^\]]*\]\(data/[^)]*\)|`[^`]*`|\]\([^)]*\)|eps \.?\d+(?: to \d)?", "", text)
     assert re.findall(r"(?<![\w.])\d*\.\d+", text) == []
 
 
@@ -59,8 +61,8 @@ def test_a_page_begins_with_its_answer_and_says_what_speaks_against_it(name):
 
 
 def test_a_cell_that_is_not_there_is_an_error():
-    with pytest.raises(KeyError, match="no cell 'no such row', 'covered'"):
-        result_tables.with_numbers("{{ coverage | no such row | covered }}")
+    with pytest.raises(KeyError, match="no cell 'no such row: covered'"):
+        written_parts.page('[1](data/coverage.json "no such row: covered")')
 
 
 def test_a_benchmark_writes_rows_only_when_told(monkeypatch, tmp_path):

@@ -1,4 +1,4 @@
-"""A study whose programs are replaced while it goes on, forwards and back (OPERATIONS.md)."""
+"""A study whose programs are replaced while it goes on, forwards and back (docs/how-to/upgrade.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_dp.log.message import Message
 from stream_dp.services.commands import cli
 from stream_dp.study.topics import RELEASES
 
-OPERATIONS = Path(__file__).parents[3] / "deploy" / "OPERATIONS.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "upgrade.md"
 VERSIONS = ("1.0.0", "1.0.1", "1.1.0", "1.0.1", "1.2.0")  # one for each period
 
 
@@ -43,7 +43,7 @@ def test_every_version_goes_on_where_another_stopped(
         become(monkeypatch, version)
         place.send(records)
         place.run()
-        # The order of OPERATIONS.md: verify with the version that is new, then start it.
+        # The order of the page: verify with the version that is new, then start it.
         assert cli.main(["verify", str(place.file)]) == 0
         monkeypatch.undo()
         fix_secrets(monkeypatch)
@@ -79,7 +79,6 @@ def test_an_older_version_refuses_what_a_later_one_wrote(
 
 
 def test_the_page_says_how() -> None:
-    _, _, text = OPERATIONS.read_text("utf-8").partition("\n## Upgrading and going back\n")
-    section = text.partition("\n## ")[0]
-    for words in ("(#backup)", "stream-dp verify STUDY.toml", "--head", "later version", "code 4"):
+    section = PAGE.read_text("utf-8")
+    for words in ("(operations.md#backup)", "stream-dp verify STUDY.toml", "--head", "later version", "code 4"):
         assert words in section, words

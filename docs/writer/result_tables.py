@@ -1,25 +1,20 @@
 """Tables and numbers of the result pages, from `docs/results/data`.
 
 A file of that folder is one table: a caption, the command that measures its rows, the conditions,
-the columns and the rows by their names. `benchmarks/result_file.py` writes the rows. A page has
-
-    <!-- table: NAME -->              the table with its caption and its command
-    <!-- figure: NAME -->             the figure of the table
-    {{ NAME | ROW | COLUMN }}         one number
-    {{ least NAME | COLUMN }}         the smallest number of a column; `greatest` likewise
+the columns and the rows by their names. `benchmarks/result_file.py` writes the rows.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from drawings import plain
+
 FOLDER = Path(__file__).parents[1] / "results" / "data"
-_NUMBER = re.compile(r"\{\{ (?:(least|greatest) )?([a-z-]+) \| ([^{}]+?) \}\}")
 
 Cell = float | int | str | None
 
@@ -38,18 +33,19 @@ class ResultTable:
     rows: dict[str, tuple[Cell, ...]]
     figure: dict[str, Any] | None
 
-    def cell(self, row: str, column: str) -> str:
-        """The formatted cell. Raises KeyError for a row or a column that is not in the table."""
-        if row not in self.rows or column not in self.columns:
-            raise KeyError(f"{self.name}.json has no cell {row!r}, {column!r}")
-        index = self.columns.index(column)
-        return _formatted(self.rows[row][index], self.formats[index])
-
-    def extreme(self, column: str, which: str) -> str:
-        """The smallest (`least`) or largest (`greatest`) number of a column, formatted."""
-        index = self.columns.index(column)
-        numbers = [c for row in self.rows.values() if isinstance(c := row[index], float | int)]
-        return _formatted((min if which == "least" else max)(numbers), self.formats[index])
+    def titled(self, title: str) -> str:
+        """The formatted number that a link's title names: `ROW: COLUMN`, `least COLUMN` or
+        `greatest COLUMN`, without marks of Markdown. Raises KeyError where there is none."""
+        for column, form in zip(self.columns, self.formats, strict=True):
+            cells = {row: cells[self.columns.index(column)] for row, cells in self.rows.items()}
+            numbers = [cell for cell in cells.values() if isinstance(cell, float | int)]
+            for which, extreme in (("least", min), ("greatest", max)):
+                if numbers and title == f"{which} {plain(column)}":
+                    return _formatted(extreme(numbers), form)
+            for row, cell in cells.items():
+                if title == f"{plain(row)}: {plain(column)}":
+                    return _formatted(cell, form)
+        raise KeyError(f"{self.name}.json has no cell '{title}'")
 
     def markdown(self) -> str:
         lines = [f"| {self.first} | {' | '.join(self.columns)} |", "|---" * (1 + len(self.columns))]
@@ -90,17 +86,3 @@ def read(name: str) -> ResultTable:
         rows,
         data.get("figure"),
     )
-
-
-def with_numbers(markdown: str) -> str:
-    """The page with the numbers of the tables that it cites."""
-
-    def number(match: re.Match[str]) -> str:
-        which, name, cell = match.groups()
-        table = read(name)
-        if which:
-            return table.extreme(cell, which)
-        row, _, column = cell.rpartition(" | ")
-        return table.cell(row, column)
-
-    return _NUMBER.sub(number, markdown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from drawings import COLOURS, TEXT, element, settings
+from drawings import COLOURS, TEXT, Drawing, drawn, settings
 from matplotlib import patches, pyplot
 
 CAPTION = (
@@ -78,7 +78,7 @@ def _draw(axes: Any) -> None:
 
 
 @cache
-def svg() -> str:
+def drawing() -> Drawing:
     """The picture as an element of a page with a text alternative."""
     with settings():
         figure, axes = pyplot.subplots(figsize=(7.4, 3.0))
@@ -86,7 +86,4 @@ def svg() -> str:
         axes.set_xlim(-0.2, 12.1)
         axes.set_ylim(0, 4.9)
         _draw(axes)
-        drawn = element(figure, "architecture", CAPTION)
-    drawn = drawn.replace('class="result"', 'class="result sequence"', 1)
-    caption = f"<figcaption>{CAPTION}</figcaption>"
-    return f"{drawn.removesuffix('</figure>')}{caption}</figure>"
+        return drawn(figure, CAPTION)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from drawings import COLOURS, MARKERS, TEXT, element, plain, settings
+from drawings import COLOURS, MARKERS, TEXT, Drawing, drawn, plain, settings
 from matplotlib import pyplot
 from result_tables import ResultTable, read
 
 
 @cache
-def svg(name: str) -> str:
+def drawing(name: str) -> Drawing:
     """The figure of a result table. Raises ValueError if the table declares none."""
     table = read(name)
     if table.figure is None:
         raise ValueError(f"{name}.json declares no figure")
     with settings():
         draw = _lines if table.figure.get("lines") else _dots
-        return element(draw(table, table.figure), name, table.caption)
+        return drawn(draw(table, table.figure), table.caption)
 
 
 def _dots(table: ResultTable, form: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from drawings import COLOURS, TEXT, element, settings
+from drawings import COLOURS, TEXT, Drawing, drawn, settings
 from matplotlib import pyplot
 
 
@@ -75,7 +75,7 @@ SEQUENCES = {
 
 
 @cache
-def svg(name: str) -> str:
+def drawing(name: str) -> Drawing:
     """The picture of a sequence. Raises KeyError for a name without one."""
     sequence = SEQUENCES[name]
     lanes, steps = len(sequence.lanes), len(sequence.steps)
@@ -96,7 +96,4 @@ def svg(name: str) -> str:
             arrow = {"arrowstyle": "->", "color": COLOURS[0], "lw": 1.4}
             axes.annotate("", (end, y - 0.2), (start, y - 0.2), arrowprops=arrow)
             axes.text(min(start, end) + 0.08, y - 0.12, text, va="bottom", fontsize=8)
-        drawn = element(figure, f"sequence-{name}", sequence.caption)
-    caption = f"<figcaption>{sequence.caption}</figcaption>"
-    drawn = drawn.replace('class="result"', 'class="result sequence"', 1)
-    return f"{drawn.removesuffix('</figure>')}{caption}</figure>"
+        return drawn(figure, sequence.caption)

@@ -1,11 +1,8 @@
-"""An extension of Griffe: docstrings as Markdown, with lists of arguments and blocks of code."""
+"""Docstrings as Markdown, with lists of arguments and blocks of code."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
-
-import griffe
 
 _EXAMPLE = re.compile(r"(?:^|(?<=\n\n))>>> .*?(?=\n\n|\Z)", re.DOTALL)
 # `name, other: what they are`, whose next lines are indented.
@@ -24,12 +21,4 @@ def markdown(docstring: str) -> str:
             listed = re.sub(r"(?<=\n)(?=- `)", "\n", listed, count=1)
         parts[i] = re.sub(r"(\n(?: {4}|- `)[^\n]*)\n(?=[^\s-])", r"\1\n\n", listed)
     text = "".join(parts)
-    return _EXAMPLE.sub(lambda match: f"```python\n{match[0]}\n```", text)
-
-
-class Docstrings(griffe.Extension):
-    """Docstrings of all objects, as `markdown` has them."""
-
-    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        if obj.docstring:
-            obj.docstring.value = markdown(obj.docstring.value)
+    return _EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", text)

@@ -1,25 +1,21 @@
-"""Drawings of matplotlib as elements of a page.
-
-A drawing is part of its page, so that its texts and lines have the page's colours, light or dark.
-"""
+"""Drawings of matplotlib as files beside the pages."""
 
 from __future__ import annotations
 
 import io
 import re
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 
 matplotlib.use("svg")
 from matplotlib import pyplot
 
-# Each series has a colour of the page's style sheet and a marker, so that colour is never alone.
+# Each series has a colour and a marker, so that colour is never alone.
 COLOURS = ("#00796b", "#c2410c", "#5b21b6", "#6b7280")
 MARKERS = ("o", "s", "^", "D")
-TEXT = "#123456"
-_HEAD = re.compile(r"^.*?(?=<svg)", re.DOTALL)
+TEXT = "#24292f"
 _META = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -36,6 +32,14 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
+class Drawing(NamedTuple):
+    """A drawing with the sentence that stands for it. It has a white ground of its own, so that it
+    is readable on a dark page."""
+
+    svg: str
+    caption: str
+
+
 def plain(text: str) -> str:
     """A text without the marks of Markdown."""
     return re.sub(r"[`*]", "", text)
@@ -46,15 +50,11 @@ def settings() -> AbstractContextManager[None]:
     return matplotlib.rc_context(_SETTINGS)
 
 
-def element(figure: Any, name: str, text: str) -> str:
-    """The figure as a `<figure>` with a text alternative; closes the figure.
-
-    name: unique in a page, because drawings of one page must not share identifiers
-    """
+def drawn(figure: Any, caption: str) -> Drawing:
+    """The figure as a drawing; closes the figure."""
     file = io.StringIO()
-    figure.savefig(file, format="svg", transparent=True, bbox_inches="tight")
+    figure.savefig(file, format="svg", facecolor="white", bbox_inches="tight")
     pyplot.close(figure)
-    svg = _META.sub("", _HEAD.sub("", file.getvalue())).replace(TEXT, "currentColor")
-    svg = re.sub(r"(?<=<svg) ", f' role="img" aria-label="{plain(text)}" ', svg)
-    svg = re.sub(r'(?<=id=")|(?<=href="#)|(?<=url\(#)', f"{name}-", svg)
-    return f'<figure class="result">{svg.strip()}</figure>'
+    svg = _META.sub("", file.getvalue())
+    svg = re.sub(r"(?<=<svg) ", f' role="img" aria-label="{plain(caption)}" ', svg, count=1)
+    return Drawing(svg, caption)

@@ -7,18 +7,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from drawings import COLOURS, TEXT, element, settings
+from drawings import COLOURS, TEXT, Drawing, drawn, settings
 from matplotlib import patches, pyplot
 
 from stream_dp.continual.cumulative.coupled_strategy import coupled_strategy
 
 
 @cache
-def svg(name: str) -> str:
-    """The picture of a mechanism, as an element of a page with a text alternative.
-
-    Raises KeyError for a name without a picture.
-    """
+def drawing(name: str) -> Drawing:
+    """The picture of a mechanism. Raises KeyError for a name without a picture."""
     draw, caption = PICTURES[name]
     with settings():
         figure, axes = pyplot.subplots(figsize=(6.4, 2.6))
@@ -26,8 +23,7 @@ def svg(name: str) -> str:
         axes.set_xlim(0, 12)
         axes.set_ylim(0, 5)
         draw(axes)
-        drawn = element(figure, f"picture-{name}", caption)
-    return f"{drawn.removesuffix('</figure>')}<figcaption>{caption}</figcaption></figure>"
+        return drawn(figure, caption)
 
 
 def _box(axes: Any, x: float, y: float, text: str, width: float = 2.0, colour: int = 0) -> None:
