@@ -78,6 +78,8 @@ class PublicLog:
 
     Raises UserError, Inconsistent, Damaged, Unavailable.
 
+    `published` has all releases in their order, and `signatures` what is signed. `messages` has the
+    messages of the log that they were read from.
     `weights` has the last weights of each panel's answers (`release/published_weights.py`).
     `reading` says how `run_study` or `window` read the columns of their table, a line each, and is
     empty for every other log.

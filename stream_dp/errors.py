@@ -18,7 +18,7 @@ _LASTING_NUMBERS = {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY}
 
 
 class UserError(Exception):
-    """Wrong input or a refused action. Lines state the fault, the key or file, and the remedy."""
+    """Wrong input or a refused action. `lines` state the fault, the key or file, and the remedy."""
 
     def __init__(self, lines: str | Iterable[str]) -> None:
         self.lines = (lines,) if isinstance(lines, str) else tuple(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import cast
 
@@ -65,13 +65,22 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 
 
+# By public name, the protocol whose words hold for members that have none of their own.
+PROTOCOLS = {
+    **dict.fromkeys(
+        ("FixedWindow", "Cumulative", "Joint"), "continual.mechanism_interface.Mechanism"
+    ),
+    **dict.fromkeys(("SystemNoise", "SeededNoise"), "privacy.noise.NoiseSource"),
+    "MemoryLog": "log.log.Log",
+    "MemoryTranscript": "batch.synthesizer.FitTranscript",
+}
 _LONGEST = 96
 _SLICE = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
 
 
 def markdown(page: str) -> str:
     """The names of `docs/reference/python/PAGE.md`, each with its docstring."""
-    return "\n\n".join(part for name in NAMES[page] for part in _item(_found(name), "##"))
+    return "\n\n".join(part for name in NAMES[page] for part in _item(found(name), "##"))
 
 
 @cache
@@ -79,7 +88,7 @@ def _package() -> griffe.Module:
     return cast(griffe.Module, griffe.load("stream_dp", try_relative_path=False))
 
 
-def _found(name: str) -> griffe.Object:
+def found(name: str) -> griffe.Object:
     value = getattr(stream_dp, name)
     path = f"{value.__module__}.{value.__qualname__}".removeprefix("stream_dp.")
     found = _package()[path]
@@ -89,12 +98,19 @@ def _found(name: str) -> griffe.Object:
 def _item(item: griffe.Object, level: str, owner: str = "") -> Iterator[str]:
     yield f"{level} {owner}{item.name}"
     yield f"```py\n{_declared(item)}\n```"
-    if item.docstring:
-        yield docstring(item.docstring.value)
+    yield docstring(words(item))
     if item.is_class:
-        for member in item.members.values():
-            if not member.is_alias and member.docstring and not member.name.startswith("_"):
-                yield from _item(cast(griffe.Object, member), "###", f"{item.name}.")
+        for member in cast(Iterable[griffe.Object], item.members.values()):
+            if not member.is_alias and not member.name.startswith("_") and words(member):
+                yield from _item(member, "###", f"{item.name}.")
+
+
+def words(item: griffe.Object) -> str:
+    """The docstring of a name, or of its protocol's; empty for neither."""
+    if item.docstring is None and item.parent is not None and item.parent.name in PROTOCOLS:
+        protocol = _package()[PROTOCOLS[item.parent.name]]
+        item = cast(griffe.Object, protocol.members.get(item.name, item))
+    return item.docstring.value if item.docstring else ""
 
 
 def _declared(item: griffe.Object) -> str:

@@ -28,12 +28,15 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def _with_whole_words(code: re.Match[str]) -> str:
-    """Code in a sentence, whose options a browser would break after their hyphens."""
+    """Code in a sentence, whose options a browser would break after their hyphens, and whose `|`
+    is escaped in the cell of a table."""
 
     def whole(word: re.Match[str]) -> str:
         return f'<span class="word">{word[0]}</span>' if len(word[0]) <= _LONGEST_WORD else word[0]
 
-    return code[0] if code[0].startswith("<pre") else _HYPHENATED.sub(whole, code[0])
+    if code[0].startswith("<pre"):
+        return code[0]
+    return _HYPHENATED.sub(whole, code[0].replace(r"\|", "|"))
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> None:

@@ -84,7 +84,10 @@ ProgressCallback = Callable[[int, int, float], None]
 
 @dataclass
 class MemoryTranscript:
-    """A transcript in memory, lost with the process: for tests and experiments on public data."""
+    """A transcript in memory, lost with the process: for tests and experiments on public data.
+
+    recorded: the rounds
+    """
 
     recorded: list[bytes] = field(default_factory=list)
 

@@ -106,42 +106,66 @@ class Mechanism(Protocol[S]):
 
     The outputs of steps 1..t together satisfy sum(charges[:t])-zCDP under that relation, for the
     complete history of one person, if each step's noise is independent N_Z(0, variance) as
-    demanded. Periods are numbered from 1. A step without a release returns None.
-
-    title: the algorithm and its source, in words
-    values: the panel's symbols
-    padding: rows added to every count
-    worst_variance: the largest noise variance of a released number
-    error_bound: with probability 1 - beta the error of every estimate is at most this
-    bounded: of what the bound holds, in words
-    bias: of answers computed from the panel itself, in words
-    charges: the cost in rho of every period
-    demand: the noise of a period, (variance, size) of each vector
-    dump: what the state's period adds to that of the period before, as bytes
-    load: the state from the dumps of all periods so far; the rows come from the released panel
+    demanded (zCDP: Bun and Steinke 2016). Periods are numbered from 1.
     """
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """The algorithm and its source, in words."""
+
     @property
-    def values(self) -> tuple[int | str, ...]: ...
+    def values(self) -> tuple[int | str, ...]:
+        """The panel's symbols; a column of the panel has their numbers 0, 1, ..."""
+
     @property
-    def padding(self) -> int: ...
+    def padding(self) -> int:
+        """Rows that are added to every count, in people."""
+
     @property
-    def worst_variance(self) -> Fraction: ...
+    def worst_variance(self) -> Fraction:
+        """The largest noise variance of a released number, in people squared."""
+
     @property
-    def error_bound(self) -> float: ...
+    def error_bound(self) -> float:
+        """With probability 1 - beta the error of every estimate is at most this, in people."""
+
     @property
-    def bounded(self) -> str: ...
+    def bounded(self) -> str:
+        """Of what `error_bound` holds, in words."""
+
     @property
-    def bias(self) -> str: ...
+    def bias(self) -> str:
+        """The bias of answers that are counted in the panel, in words."""
+
     @property
-    def charges(self) -> tuple[Fraction, ...]: ...
-    def demand(self, t: int) -> Demand: ...
-    def init(self) -> S: ...
-    def step(self, state: S, counts: Counts, draw: Draw) -> tuple[S, Step | None]: ...
-    def dump(self, state: S) -> bytes: ...
-    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> S: ...
+    def charges(self) -> tuple[Fraction, ...]:
+        """The cost in rho of each period, (T,)."""
+
+    def demand(self, t: int) -> Demand:
+        """The noise of period t: the variance and the size of each vector."""
+
+    def init(self) -> S:
+        """The state before the first period."""
+
+    def step(self, state: S, counts: Counts, draw: Draw) -> tuple[S, Step | None]:
+        """The state after the next period, and what is published.
+
+        counts: int64, of every pattern or threshold that the mechanism counts, in people
+        draw: the noise that `demand` asks for, drawn before the counts were read
+
+        Returns None in place of the step where the period has no release.
+        """
+
+    def dump(self, state: S) -> bytes:
+        """What the state's period adds to that of the period before."""
+
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> S:
+        """The state from the dumps of all periods so far.
+
+        panel: the released panel, whose rows the state needs
+
+        Raises Inconsistent for dumps that are damaged, or of another version or mechanism.
+        """
 
 
 def shuffled_groups(

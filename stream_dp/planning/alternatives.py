@@ -88,6 +88,7 @@ class NeededBudget:
     error: float
 
     def as_dict(self) -> dict[str, object]:
+        """The budget as JSON: rho of each release, and of all as (epsilon, delta)."""
         return {
             "releases": {r.name: str(r.rho) for r in self.study.releases},
             "rho": str(self.study.rho),

@@ -224,6 +224,7 @@ class Plan:
 
     @property
     def total(self) -> Fraction:
+        """The cost in rho of all releases and the gate together."""
         costs = {p.release.name: sum(p.charges, Fraction(0)) for p in self.releases}
         if self.study.gate is not None:
             costs[GATE] = self.study.gate.rho
@@ -268,6 +269,7 @@ class Plan:
         return *lines, *gate_warnings(study), *event_warnings(study)
 
     def as_dict(self) -> Json:
+        """The plan as JSON, as `check --json` prints it."""
         study = self.study
         return {
             "study": study.name,
@@ -320,6 +322,7 @@ class Plan:
         return html_rows(title, ["release", "kind", "rho", "charges", "mechanism"], rows)
 
     def text(self) -> str:
+        """The plan in words, as `check` prints it."""
         study, labels = self.study, self.study.periods.labels
         lines = [
             f"study {study.name}: {study.periods.extent}",

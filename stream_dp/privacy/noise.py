@@ -86,17 +86,18 @@ class NoiseSource(Protocol):
 
     simulated: bool
 
-    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw: ...
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        """Discrete Gaussian noise: a vector for each (variance, size)."""
 
     def geometric(self, decay: Fraction, size: int) -> NDArray[np.int64]:
-        """Draws like `double_geometric`."""
+        """Double-geometric noise, (size,): z has a probability proportional to exp(-decay |z|)."""
 
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
-        """Selects like `noisy_top`."""
+        """The indexes of the `picks` largest scores after Gumbel noise (see `noisy_top`)."""
 
 
 class SystemNoise:
-    """Privacy noise: exact samplers on the operating system's entropy."""
+    """Privacy noise: exact samplers on the operating system's entropy. `simulated` is False."""
 
     simulated = False
 
@@ -113,7 +114,8 @@ class SystemNoise:
 
 
 class SeededNoise:
-    """Simulation only: repeatable noise from a NumPy generator. Its releases are not private."""
+    """Simulation only: repeatable noise from a NumPy generator. Its releases are not private, and
+    `simulated` is True."""
 
     simulated = True
 

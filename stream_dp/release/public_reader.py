@@ -52,12 +52,13 @@ TableFilter = Callable[[Study, AnyCertificate, str], bool]
 
 @dataclass(frozen=True)
 class PublishedRelease(Published):
-    """A published release of a panel."""
+    """A published release of a panel. certificate: its statement, checked."""
 
     certificate: PanelCertificate
 
     @property
     def new_columns(self) -> tuple[str, ...]:
+        """The labels of the columns that this release adds to the panel."""
         return self.certificate.columns
 
     @property

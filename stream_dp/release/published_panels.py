@@ -60,6 +60,7 @@ class StatedPanelError(BaseModel):
 class PanelCertificate(Certificate):
     """The certificate of a release of a panel.
 
+    type: the kind of message, the same for all of them.
     attribute: its name, or those of a product joined by '&'.
     columns: the labels of the panel's new columns.
     rows: the number of its rows.
@@ -84,10 +85,12 @@ class PanelCertificate(Certificate):
 
     @property
     def published_rows(self) -> int:
+        """The rows of the table that is published."""
         return self.rows
 
     @property
     def synthetic_rows(self) -> tuple[int | None, int | None]:
+        """The synthetic people of the panel, and no groups."""
         return self.rows, None
 
 

@@ -73,6 +73,7 @@ class LevelCertificate(BaseModel):
 class SizesCertificate(Certificate):
     """The certificate of sizes.
 
+    type: the kind of message, the same for all of them.
     regions: the columns of regions, from the top level down.
     largest: the public cap of sizes.
     groups: the public number of groups.
@@ -93,10 +94,12 @@ class SizesCertificate(Certificate):
 
     @property
     def published_rows(self) -> int:
+        """The rows of the table that is published."""
         return self.rows
 
     @property
     def synthetic_rows(self) -> tuple[int | None, int | None]:
+        """No people, and the groups."""
         return None, self.groups
 
 
@@ -265,6 +268,8 @@ def _parents(regions: pa.Table, level: Int64Array) -> Int64Array:
 @dataclass(frozen=True)
 class PublishedSizes(Published):
     """Published sizes of groups in every region, consistent at every level.
+
+    certificate: their statement, checked
 
     >>> import pyarrow, stream_dp
     >>> study = stream_dp.parse_study({

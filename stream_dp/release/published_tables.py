@@ -100,6 +100,7 @@ ColumnValues = dict[str, dict[str, tuple[int | str, ...] | Numbers]]  # by table
 class BatchCertificate(Certificate):
     """The certificate of a data set.
 
+    type: the kind of message, the same for all of them.
     groups, people: rows of the tables; no groups where people are released without groups. Events
         are as many as the people's column `size` says.
     columns: by table and column, the value of each code, or the scale of numbers.
@@ -116,16 +117,18 @@ class BatchCertificate(Certificate):
 
     @property
     def published_rows(self) -> int:
+        """The rows of the table that is published."""
         return self.people
 
     @property
     def synthetic_rows(self) -> tuple[int | None, int | None]:
+        """The synthetic people, and the synthetic groups where there are any."""
         return self.people, self.groups or None
 
 
 @dataclass(frozen=True)
 class DataSet(Published):
-    """A published data set."""
+    """A published data set. certificate: its statement, checked."""
 
     certificate: BatchCertificate
 

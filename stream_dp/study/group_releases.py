@@ -109,10 +109,12 @@ class BatchRelease(HierarchyRelease):
 
     @property
     def share_of_relatives(self) -> Fraction:
+        """The part of rho for relatives, `relations` or its default."""
         return self.relations or RELATIONS
 
     @property
     def needs_members(self) -> bool:
+        """Whether a fit needs the members of groups: always."""
         return True
 
     @property

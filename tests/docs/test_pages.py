@@ -56,8 +56,8 @@ def test_the_citation_is_of_this_version():
 
 def test_options_in_a_sentence_stay_on_one_line():
     block = "<pre><code>run --seeds 3</code></pre>"
-    html = f"<p>Run <code>run --seeds 3</code>, not-code</p>{block}"
-    whole = '<p>Run <code>run <span class="word">--seeds</span> 3</code>, not-code</p>'
+    html = rf"<p>Run <code>run --seeds 3\|4</code>, not-code</p>{block}"
+    whole = '<p>Run <code>run <span class="word">--seeds</span> 3|4</code>, not-code</p>'
     assert site_pages.on_page_content(html) == whole + block
 
 

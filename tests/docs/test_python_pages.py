@@ -35,3 +35,20 @@ def test_every_page_is_listed():
     index = (REFERENCE / "python.md").read_text("utf-8")
     for page in python_api.NAMES:
         assert f"(python/{page}.md)" in index
+
+
+def test_every_public_name_has_words():
+    """A field may have them in the docstring of its class."""
+    silent = []
+    for name in (name for names in python_api.NAMES.values() for name in names):
+        item = python_api.found(name)
+        members = item.members.values() if item.is_class else ()
+        public = [m for m in members if not m.is_alias and not m.name.startswith("_")]
+        about = python_api.words(item)
+        silent += [] if about else [name]
+        silent += [
+            f"{name}.{member.name}"
+            for member in public
+            if not python_api.words(member) and not re.search(rf"\b{member.name}\b", about)
+        ]
+    assert silent == []

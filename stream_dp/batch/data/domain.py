@@ -33,6 +33,7 @@ Columns = tuple[int, ...]  # numbers of columns
 class Column:
     """An attribute and its possible values, in code order.
 
+    name: the attribute's.
     values: a value declared as 1 may be written 1 or '1' in the data.
     missing: the value of an empty cell; None: an empty cell is a fault.
     Raises UserError for a declaration that contradicts itself.
@@ -146,6 +147,7 @@ class Domain:
 
     @cached_property
     def person_values(self) -> tuple[int, ...]:
+        """How many values each column of `Hierarchy.people` has."""
         return tuple(len(c.values) for c in self.person)
 
     @cached_property
@@ -167,6 +169,7 @@ class Domain:
 class Hierarchy:
     """G groups and their N members. Confidential, unless it is synthetic.
 
+    domain: the columns and their values.
     groups: (G, group columns) codes, the size last.
     people: (N, person columns) codes.
     group_of: int64 (N,), the row of each person's group, in increasing order.

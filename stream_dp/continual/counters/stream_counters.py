@@ -65,6 +65,7 @@ class Counter:
 
     @property
     def length(self) -> int:
+        """The length T of the stream."""
         return int(self.decode.shape[0])
 
     def rows(self, step: int) -> int:

@@ -189,6 +189,7 @@ class Joint:
 
     @property
     def rho(self) -> Fraction:
+        """The cost of both mechanisms together."""
         return self.window.rho + self.totals.rho
 
     @property
