@@ -198,6 +198,7 @@ class Joint:
 
     @property
     def failure(self) -> Fraction:
+        """beta, the probability with which `error_bound` may be exceeded."""
         return self.window.failure
 
     @property
