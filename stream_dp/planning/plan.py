@@ -232,6 +232,7 @@ class Plan:
 
     @cached_property
     def proved(self) -> ProvedEpsilon:
+        """The smaller epsilon that is proved where all noise is Gaussian."""
         return ProvedEpsilon(self.study, self.mechanisms)
 
     def ledger(self) -> Ledger:
