@@ -93,8 +93,8 @@ def test_the_wheel_has_what_runs_the_service_on_a_machine(wheel):
     assert names == files(ROOT / "deploy")
 
 
-def test_the_sdist_has_no_tests_and_builds_the_same_wheel(wheel, sdist, tmp_path):
-    assert not (sdist / "tests").exists()
+def test_the_sdist_has_its_tests_and_builds_the_same_wheel(wheel, sdist, tmp_path):
+    assert (sdist / "tests" / "run").is_file()
     assert (sdist / "stream_dp" / "services").is_dir()
     other = contents(build("wheel", sdist, tmp_path))
     differing = {n for n in wheel.keys() | other.keys() if wheel.get(n) != other.get(n)}
