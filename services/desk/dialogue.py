@@ -1,13 +1,14 @@
 """A draft at a terminal, or with the answers from another input, a line each.
 
-Questions without an answer come one after the other. At each of them, any other answer can be
-changed: `NUMBER = ANSWER` changes a line of the shown table, and `<` goes back.
+Questions without an answer come one after the other, and before the last one, the price, a table of
+all answers. At each question, any other answer can be changed: `NUMBER = ANSWER` changes a line of
+the table, and `<` goes back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from stream_dp.errors import UserError
 
@@ -18,7 +19,11 @@ from .draft_picture import Fan
 
 _WIDE = 70  # letters of an answer that are shown
 _CHANGE = re.compile(r"\s*([^=]*[^=\s])\s*=\s*(.*\S)\s*")
+_BEGIN = "An empty line accepts the answer in brackets; < goes back; ? shows all answers."
+_HEADER = "From the header, unless you answer differently, such as with columns = A,B:"
+_ALL = "All answers, with the proposals where nothing was asked:"
 _HELP = "change any line by its number, such as 2 = ANSWER; < goes back; ? shows the lines again"
+_FIRST_ASKED = "periods"  # of the fields after those about the header
 
 
 class Dialogue:
@@ -47,14 +52,21 @@ class Dialogue:
     def held(self) -> Draft:
         """The complete draft. Raises UserError if the answers end, or one is wrong."""
         draft = self._draw({})
-        self._overview(draft)
+        self._show(_BEGIN)
         told: set[str] = set()
         while draft.study is None or self._is_unseen:
             field = draft.pending or _field(draft, PRICE)
+            if _HEADER not in told and field.key not in (header := _header_keys(draft)):
+                self._show(_HEADER)
+                self._rows(draft, header)
+                told.add(_HEADER)
             for line in draft.faults:
                 self._refuse(line, "")
             for line in () if field.key in told else draft.notes.get(field.key, ()):
                 self._show(f"  {line}")
+            if field.key == PRICE and PRICE not in told:
+                self._show(_ALL)
+                self._overview(draft)
             told.add(field.key)
             if field.key == PRICE:
                 self._priced(draft)
@@ -68,7 +80,9 @@ class Dialogue:
         )
         line = next(self._lines, None)
         if line is None:
-            raise UserError(f"init: there is no answer to '{field.question}'; nothing was written")
+            raise UserError(
+                f"init: the input ends before an answer to {field.key!r}; nothing was written"
+            )
         text = line.strip()
         if text == "?":
             self._overview(draft)
@@ -79,7 +93,7 @@ class Dialogue:
             return self._draw(self._answers)
         key, answer = _changed(draft, text) or (field.key, text or field.answer)
         if not answer:
-            return self._refused(draft, field, "an answer is needed")
+            return self._refused(draft, field, "an answer is needed, because none is proposed")
         before, self._answers = self._answers, {**self._answers, key: answer}
         after = self._draw(self._answers)
         if fault := _field(after, key, field).fault:
@@ -95,14 +109,21 @@ class Dialogue:
         return after
 
     def _refused(self, draft: Draft, field: Field, fault: str) -> Draft:
-        self._refuse(fault, f"{field.question}: ")
+        self._refuse(fault, f"init: {field.key}: ")
         return draft
 
     def _refuse(self, fault: str, where: str) -> None:
         """Says what is wrong. Raises UserError if nobody can answer again."""
         if not self._patient:
-            raise UserError(f"{where}{fault}")
+            raise UserError(f"{where}{fault}; nothing was written")
         self._show(f"  {fault}")
+
+    def _rows(self, draft: Draft, keys: Collection[str]) -> None:
+        """Shows the answers with these keys, a row each."""
+        for number, field in enumerate(draft.fields, 1):
+            if field.key in keys:
+                answer = (field.answer or "?")[:_WIDE]
+                self._show(printable(f"{number:>3}  {field.key:<12}  {answer}"))
 
     def _overview(self, draft: Draft) -> None:
         """Shows all answers, a row for each column, and how to change them."""
@@ -110,11 +131,10 @@ class Dialogue:
         cells: dict[str, list[str]] = {name: [] for name in names}
         for number, field in enumerate(draft.fields, 1):
             column, _, part = field.key.rpartition(": ")
-            answer = field.answer or "?"
             if column in cells:
-                cells[column].append(f"{number} {part}: {answer}")
-            else:
-                self._show(printable(f"{number:>3}  {field.key:<12}  {answer[:_WIDE]}"))
+                cells[column].append(f"{number} {part}: {field.answer or '?'}")
+        keys = [field.key for field in draft.fields if field.key.rpartition(": ")[0] not in cells]
+        self._rows(draft, keys)
         wide = min(_WIDE // 2, max(map(len, names), default=0))
         for shown in draft.columns:
             row = "; ".join(cells[shown.column])
@@ -150,6 +170,12 @@ def promise_lines(draft: Draft) -> list[str]:
         f"precision: {fan.title} is within {chosen.points} percentage points in 95 of 100 cases",
         f"price: rho {float(study.rho):g} at delta {float(study.delta):g}. {fan.words}",
     ]
+
+
+def _header_keys(draft: Draft) -> list[str]:
+    """The keys of the fields about the header of the table."""
+    keys = [field.key for field in draft.fields]
+    return keys[: keys.index(_FIRST_ASKED)]
 
 
 def _field(draft: Draft, key: str, otherwise: Field | None = None) -> Field:

@@ -22,7 +22,6 @@ from stream_dp.privacy.zcdp import epsilon, rho_within
 from stream_dp.study import Study
 from stream_dp.study.attribute import MOST_SYMBOLS
 from stream_dp.study.call_arguments import exact_rho
-from stream_dp.study.field_types import ABSENT
 from stream_dp.study.periods import Periods
 from stream_dp.studyfile import parse_study
 
@@ -166,11 +165,9 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
     people = _people(form)
     complete = not people.private and is_complete(form, table, layout, people.unit)
     columns = asked_columns(form, table, layout, sending, complete=complete)
-    link = SEPARATE
-    if len(columns) > 1:
-        link = _link(form, layout, len(columns))
+    link = _link(form, layout, columns)
     top = min(periods.count, 12)
-    symbols = [len(column.values) + (column.missing == ABSENT) for column in columns]
+    symbols = [column.symbols for column in columns]
     most = math.prod(symbols) if link == PRODUCT else max(symbols)
     fitting = [k for k in (1, 2, 3) if k <= top and most**k <= _MOST_PATTERNS]
     width = form.ask(
@@ -219,12 +216,17 @@ def _people(form: Form) -> _People:
     return form.ask("people", question, read, _People(unit, 1000, private=False))
 
 
-def _link(form: Form, layout: Layout, columns: int) -> str:
+def _link(form: Form, layout: Layout, columns: Sequence[Column]) -> str:
+    """Asks how columns are linked. Only a table of people has columns with many numbers."""
+    if any(column.is_number for column in columns):
+        return HISTORIES
+    if len(columns) == 1:
+        return SEPARATE
     if layout.is_flat:
         return HISTORIES
     question = (
-        f"How are the {columns} columns linked: {SEPARATE} (a panel each, and no answer about two"
-        f" columns), {PRODUCT} (one panel), {HISTORIES} (a table of people)"
+        f"How are the {len(columns)} columns linked: {SEPARATE} (a panel each, and no answer about"
+        f" two columns), {PRODUCT} (one panel), {HISTORIES} (a table of people)"
     )
     choices = (SEPARATE, PRODUCT, HISTORIES)
     return form.choose("link", question, choices, SEPARATE, confirmed=True)
@@ -296,9 +298,7 @@ def _costs(declared: _Declared) -> list[str]:
 
 def _half_width(declared: _Declared, link: str) -> str:
     """The error of one share under a link, in words."""
-    symbols = math.prod(
-        len(column.values) + (column.missing == ABSENT) for column in declared.columns
-    )
+    symbols = math.prod(column.symbols for column in declared.columns)
     if link == PRODUCT and symbols > MOST_SYMBOLS:
         return f"not possible: {symbols:,} combinations, at most {MOST_SYMBOLS}"
     if link == PRODUCT and symbols**declared.width > _MOST_PATTERNS:

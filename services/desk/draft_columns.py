@@ -33,11 +33,13 @@ from .repeated_ids import NO_REPEATED_IDS, RepeatedIds
 
 LAST = "last answer"  # the missing rule that repeats it
 _MOST_PERIODS, _MOST_PROPOSED, _MOST_RANGE = 600, 8, 10**7
+_MOST_NAMED = 4  # columns in a question
 _EXAMPLE = "2026-01, 12"
-_STAND_IN: Sequence[int | str] = ("no", "yes")  # values of a column while none are declared
+Values = tuple[Sequence[int | str], tuple[int, ...]]  # of a column, and the codes beside a range
+_STAND_IN: Values = (("no", "yes"), ())  # while none are declared
 _ONCE = (
-    "each row is a person of its own: the guarantee does not cover a person who has several rows,"
-    " or rows in several files"
+    f"with {EACH_ROW} each row is a person of its own: the guarantee does not cover a person who"
+    " has several rows, or rows in several files"
 )
 _DECIMAL = r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?"
 _FRACTIONS = re.compile(rf"({_DECIMAL}) *(?:\.\.+|to) *({_DECIMAL})(?: +by +({_DECIMAL}))?")
@@ -110,7 +112,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class Column:
-    """A published column. values: its answers, or a range of numbers. missing: LAST or a symbol."""
+    """A published column.
+
+    values: its answers, or a range of numbers.
+    missing: LAST or a symbol.
+    special: the codes beside a range.
+    """
 
     column: str
     name: str
@@ -121,11 +128,22 @@ class Column:
     source: str | None
     event: str = NONE
     label: str = NONE
+    special: tuple[int, ...] = ()
+
+    @property
+    def listed(self) -> list[int | str]:
+        """All values, with the special codes first."""
+        return [*self.special, *self.values]
 
     @property
     def texts(self) -> list[str]:
         """The values that an answer can name."""
-        return [] if self.is_number else [str(value) for value in self.values]
+        return [] if self.is_number else [str(value) for value in self.listed]
+
+    @property
+    def symbols(self) -> int:
+        """The number of values, with the symbol of an absent answer."""
+        return len(self.special) + len(self.values) + (self.missing == ABSENT)
 
     @property
     def codes(self) -> str:
@@ -136,7 +154,9 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether the values are too many to be counted one by one."""
-        return isinstance(self.values, range) and len(self.values) > MOST_LISTED
+        return isinstance(self.values, range) and (
+            len(self.special) + len(self.values) > MOST_LISTED
+        )
 
     @property
     def base(self) -> str:
@@ -147,7 +167,7 @@ class Column:
     def interest(self) -> int | str:
         """The value that figures show: the counted one, of texts the first, of numbers the last."""
         if self.event != NONE:
-            return self.values[self.texts.index(self.event)]
+            return self.listed[self.texts.index(self.event)]
         return self.values[-1 if isinstance(self.values[-1], int) else 0]
 
     def declaration(self) -> Json:
@@ -156,13 +176,14 @@ class Column:
         missing: object = {"carry": True, "first": first}
         if self.missing != LAST:
             listed = self.missing in self.texts
-            missing = self.values[self.texts.index(self.missing)] if listed else ABSENT
+            missing = self.listed[self.texts.index(self.missing)] if listed else ABSENT
         if self.is_number:
-            return DeclaredColumn.of(self.name, self.values).declaration(missing)
-        declared: Json = {"values": list(self.values)}
+            given = [*self.special, self.values]
+            return DeclaredColumn.of(self.name, given).declaration(missing)
+        declared: Json = {"values": self.listed}
         if self.source:
             declared["values_from"] = self.source
-        if self.interest != self.values[-1]:
+        if self.interest != self.listed[-1]:
             declared["interest"] = self.interest
         if self.label != NONE:
             declared["label"] = self.label
@@ -178,8 +199,8 @@ def asked_layout(
     unknown: tuple[str, ...] = (EACH_ROW,)
     ids = form.ask(
         "person",
-        f"Column that identifies a person; HOUSEHOLD{PAIR}NUMBER for two,"
-        f" {EACH_ROW} if each row is one of its own",
+        f"Column that identifies a person, such as {_some(header.names)}; two with {PAIR} between"
+        f" them for a household and its member; {EACH_ROW} if each row is a person of its own",
         lambda answer: _identifying(answer, header.names),
         unknown,
         proposal=header.person,
@@ -228,6 +249,11 @@ def asked_layout(
     attributes = attribute_names(published)
     sending.columns |= {column: name for column, name in attributes.items() if column != name}
     return Layout(ids, "" if period == ONE else period, "", attributes), notes
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names."""
+    return " or ".join(repr(name) for name in names[:_MOST_NAMED])
 
 
 def _told_apart(
@@ -365,17 +391,29 @@ def asked_columns(
 ) -> list[Column]:
     """Asks about each published column."""
     columns = []
+    alone = layout.is_flat and len(layout.attributes) == 1
+
+    def read(answer: str) -> Values:
+        values, special = _values(answer)
+        if alone and len(values) + len(special) > MOST_LISTED:
+            raise UserError(
+                f"a column alone has at most {MOST_LISTED} values; write fewer, or publish a second"
+                " column, such as with columns = A,B"
+            )
+        return values, special
+
     for name_of_column, name in layout.attributes.items():
         proposed = table.header.of_column(table.values, name_of_column) or []
         named = table.header.of_column(table.labels, name_of_column) or {}
-        values = form.ask(
+        values, special = form.ask(
             f"{name_of_column}: values",
             f"Values of '{name_of_column}', such as yes,no or 0 to 10",
-            _values,
+            read,
             _STAND_IN,
             proposal=joined(proposed) if len(proposed) <= MOST_VALUES else "",
         )
-        texts = [] if len(values) > MOST_SYMBOLS else [str(value) for value in values]
+        few = len(values) + len(special) <= MOST_SYMBOLS
+        texts = [str(value) for value in (*special, *values)] if few else []
         if coding := known_coding(named, proposed, texts):
             sending.codings.setdefault(coding, []).append(name)
         choices = [*texts, ABSENT, LAST]
@@ -392,29 +430,52 @@ def asked_columns(
                 values,
                 missing,
                 source if {*texts} <= {*proposed} else None,
+                special=special,
             )
         )
     return columns
 
 
-def _values(answer: str) -> Sequence[int | str]:
-    """The values in an answer: listed ones, and ranges of numbers. Raises UserError."""
-    values: list[int | str] = []
-    for part in listed(answer):
-        if (fractions := _FRACTIONS.fullmatch(part)) and re.search(r"[0-9]\.[0-9]|by", part):
-            values += _steps(*(fractions[i] for i in (1, 2, 3)))
-        elif ends := _RANGE.fullmatch(part):
-            low, high = int(ends[1]), int(ends[2])
-            if not 0 < high - low < _MOST_RANGE:
-                raise UserError(f"a range goes up, by less than {_MOST_RANGE:,}")
-            if part == answer.strip():
-                return range(low, high + 1)
-            values += range(low, min(high + 1, low + 1000))
-        else:
-            values.append(int(part) if re.fullmatch("0|-?[1-9][0-9]{0,17}", part) else part)
-    if len({*map(str, values)}) < max(2, len(values)):
-        raise UserError("write at least two values, each once, such as yes,no or 0 to 10")
-    return values if all(type(v) is int for v in values) else [*map(str, values)]
+def _values(answer: str) -> Values:
+    """The values in an answer, and the codes beside a range. Raises UserError.
+
+    A range is its numbers if it stands alone, or as the only range beside whole numbers, the codes.
+    Beside another range or another text, such as '21+', it is a text as written: '1 to 5'.
+    """
+    parts = listed(answer)
+    ranges = [part for part in parts if _FRACTIONS.fullmatch(part)]
+    beside = [_value(part) for part in parts if part not in ranges]
+    codes = tuple(value for value in beside if isinstance(value, int))
+    values: Sequence[int | str] = [_value(part) for part in parts]
+    if len(ranges) == 1 and len(codes) == len(beside):
+        values = _numbers(ranges[0])
+        if {*codes} & {*values}:
+            raise UserError("write each value once: a code is in the range")
+        if isinstance(values, range):
+            return values, codes
+        values = [*codes, *values]
+    if len(values) == 1 and (ends := re.fullmatch(rf"({_DECIMAL}) *[-–—:] *({_DECIMAL})", answer)):
+        raise UserError(f"for all numbers of a range write '{ends[1]} to {ends[2]}'")
+    if len(values) < 2:
+        raise UserError("write at least two values, such as yes,no or 0 to 10")
+    return (values if all(type(v) is int for v in values) else [*map(str, values)]), ()
+
+
+def _value(text: str) -> int | str:
+    """A value: a whole number, or any other text."""
+    return int(text) if re.fullmatch("0|-?[1-9][0-9]{0,17}", text) else text
+
+
+def _numbers(text: str) -> Sequence[int | str]:
+    """The numbers of a range. Raises UserError."""
+    if (ends := _RANGE.fullmatch(text)) is None:
+        steps = _FRACTIONS.fullmatch(text)
+        assert steps is not None
+        return _steps(*(steps[i] for i in (1, 2, 3)))
+    low, high = int(ends[1]), int(ends[2])
+    if not 0 < high - low < _MOST_RANGE:
+        raise UserError(f"a range goes up, by less than {_MOST_RANGE:,}")
+    return range(low, high + 1)
 
 
 def _steps(least: str, most: str, by: str | None) -> list[int | str]:

@@ -219,6 +219,7 @@ def _written(options: argparse.Namespace, draft: Draft) -> Output:
         f"to send it: {sent}",
         f"then, for a page with its figures: stream-dp close {name} PERIOD, stream-dp run"
         f" {name} --until-idle, stream-dp page {name} {study.name}.html",
+        f"PERIOD is the last period of the table, such as {study.periods.labels[-1]}",
     ]
     return Output({"written": str(out), "send": sent, "rho": str(study.rho)}, "\n".join(text))
 
@@ -230,4 +231,6 @@ def _file_hash(file: Path) -> str:
 
 
 def _show(text: str) -> None:
-    print(text, end="" if text.endswith(": ") else "\n", file=sys.stderr, flush=True)
+    """Prints a text; at a terminal the answer to a question stands behind it."""
+    is_typed = text.endswith(": ") and sys.stdin.isatty()
+    print(text, end="" if is_typed else "\n", file=sys.stderr, flush=True)

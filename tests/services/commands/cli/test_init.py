@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from trial import sent_command
 
 from stream_dp.planning.expected_errors import expected_errors
 from stream_dp.privacy.zcdp import epsilon
@@ -62,12 +63,6 @@ def spreadsheet(path: Path) -> tuple[Path, list[str]]:
     return path / "t.xlsx", []
 
 
-def sent_command(printed: str) -> list[str]:
-    """The words of the printed command that sends the table."""
-    (sent,) = [line for line in printed.splitlines() if line.startswith("to send it: ")]
-    return shlex.split(sent.removeprefix("to send it: stream-dp "))
-
-
 def packed(path: Path) -> tuple[Path, list[str]]:
     """As `write.table` of R writes a table, packed."""
     rows = ['"id" "month" "Out of Work"', *(f'"{i}" "a{i}" 2025-01 "yes"' for i in range(9))]
@@ -111,7 +106,8 @@ def test_the_sheet_is_asked_for_and_figures_show_the_first_text(tmp_path, stream
     study, _ = load_study(tmp_path / "t.toml")
     assert study.attributes["work"].interest == "in work"
     assert "would not count" not in stream_dp(*command)
-    assert "stream-dp run t.toml --until-idle" in printed.splitlines()[-1]
+    assert "stream-dp run t.toml --until-idle" in printed.splitlines()[-2]
+    assert "such as 2025-01" in printed.splitlines()[-1]
 
 
 def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
@@ -203,24 +199,6 @@ def test_ids_that_repeat_have_no_proposal(further, tmp_path, monkeypatch, capsys
     assert asked == bool(further)
 
 
-@pytest.mark.parametrize(
-    ("values", "listed", "width"),
-    [("0.1..0.9", ("0.1", "0.2"), 3), ("0 to 63", (0, 1), 2), ("0..1 by 0.25", ("0", "0.25"), 3)],
-)
-def test_ranges_and_their_patterns(values, listed, width, tmp_path, stream_dp, monkeypatch):
-    rows = [f"{i},{v},{0.5:.2f}" for i in range(18) for v in (1, 2)]
-    (tmp_path / "t.csv").write_text("\n".join(["id,wave,score", *rows, ""]))
-    monkeypatch.chdir(tmp_path)
-    lines = ["1, 9", "18", "complete = no", values, "score: empty = absent", "", ""]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
-    command = sent_command(stream_dp("init", "t.csv"))
-    study, _ = load_study(tmp_path / "t.toml")
-    assert study.attributes["score"].listed[:2] == listed
-    assert study.releases[0].width == width
-    if values != "0 to 63":
-        assert "would not count" not in stream_dp(*command)
-
-
 def test_waves_with_gaps_in_one_column(tmp_path, stream_dp, monkeypatch):
     rows = [f"{i},{wave},{i % 2}" for i in range(9) for wave in (1, 3, 6, 2)]
     (tmp_path / "waves.csv").write_text("\n".join(["id,wave,poor", *rows, ""]))
@@ -291,13 +269,15 @@ def test_values_of_a_codebook(tmp_path, stream_dp, monkeypatch):
 
 
 WRONG = {
-    "": "there is no answer to 'First period and how many",
+    "": "init: the input ends before an answer to 'periods'; nothing was written",
     "person = nobody\n": "write one of ID, Month, Out of Work",
     "columns = x,y\n": "there is no column 'x'",
     "January\n": "write the first period and how many, such as 2026-01, 12",
     "2025-01, 9999\n": "write a whole number from 1 to 600",
     "2025-01, 2\nperhaps\n": "write a whole number from 1 to",
-    "2025-01, 2\n5\n\nyes\n": "write at least two values",
+    "2025-01, 2\n5\n\nyes\n": "init: Out of Work: values: write at least two values",
+    "2025-01, 2\n5\n\n1-5\n": "for all numbers of a range write '1 to 5'",
+    "2025-01, 2\n5\n\n3, 1 to 5\n": "write each value once: a code is in the range",
     "2025-01, 2\n5\n\nyes,no\nprice = much\n": "write a number such as 0.5",
     "2025-01, 2\n5\n\nyes,no\nprice = 5\n6\n": "type 5 again, or change the price",
 }
@@ -454,6 +434,20 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+def test_a_pipe_has_each_question_on_a_line_of_its_own(tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("firm,period,work\n1,2025-01,yes\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("firm\n2025-01, 3\n40\n\nyes,no\n\n"))
+    assert cli.main(["init", "t.csv"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    questions = [number for number, line in enumerate(lines) if line.endswith(": ")]
+    assert "such as 'firm' or 'period' or 'work'" in lines[questions[0]]
+    assert len(questions) == 6
+    table = [line for line in lines[questions[0] : questions[1]] if line.startswith("  4")]
+    assert table == ["  4  columns       work"]
+    assert "picture" in " ".join(lines[questions[4] : questions[5]])  # before the price
 
 
 def test_every_answer_can_be_changed_at_the_terminal(tmp_path, monkeypatch, capsys):

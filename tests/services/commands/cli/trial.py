@@ -1,6 +1,7 @@
 """The study of a small trial, and its reports as a table."""
 
 import csv
+import shlex
 
 from kit.studies import BINARY, attribute, cumulative, study_toml, window
 
@@ -29,3 +30,9 @@ def write(folder, study=STUDY, months=MONTHS, people=50):
         for month in months:
             table.writerows([f"p{i}", month, i % 2, "half day"] for i in range(people))
     return path
+
+
+def sent_command(printed: str) -> list[str]:
+    """The words of the printed command that sends the table."""
+    (sent,) = [line for line in printed.splitlines() if line.startswith("to send it: ")]
+    return shlex.split(sent.removeprefix("to send it: stream-dp "))
