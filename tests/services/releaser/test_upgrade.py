@@ -1,4 +1,4 @@
-"""A study whose programs are replaced while it goes on, forwards and back (docs/how-to/upgrade.md)."""
+"""A study whose programs are replaced while it goes on, forwards and back."""
 
 from __future__ import annotations
 
@@ -80,5 +80,11 @@ def test_an_older_version_refuses_what_a_later_one_wrote(
 
 def test_the_page_says_how() -> None:
     section = PAGE.read_text("utf-8")
-    for words in ("(operations.md#backup)", "stream-dp verify STUDY.toml", "--head", "later version", "code 4"):
+    for words in (
+        "(operations.md#backup)",
+        "stream-dp verify STUDY.toml",
+        "--head",
+        "later version",
+        "code 4",
+    ):
         assert words in section, words
