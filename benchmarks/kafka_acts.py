@@ -6,8 +6,7 @@ Twelve acts, at three moments of a releaser, with the input closed in its proces
 trials, on the broker at STREAM_DP_TEST_KAFKA or on one that is started for them. Before each act a
 study has published two periods and has a backup. After it the releaser must end with exit code 4
 or 5 before anything is drawn or appended. Then the study is mended as the page Operations says, and
-must
-publish two more periods with every report that `send` accepted. Prints a row for each trial;
+must publish two more periods with every report that `send` accepted. Prints a row for each trial;
 ends with 1 unless all are sound. Other arguments name acts, by the beginnings of their names.
 """
 
