@@ -7,6 +7,7 @@ and no other answer. An answer to a field that is gone has no effect.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -108,8 +109,12 @@ class Form:
 
 
 def whole_number(answer: str, low: int, high: int) -> int:
-    """An answer as a whole number. Raises UserError for any other, and outside of the range."""
-    text = answer.replace(",", "").replace("_", "").replace(" ", "")
+    """An answer as a whole number, of which a sign may part the thousands.
+
+    Raises UserError for any other answer, and for a number outside of the range.
+    """
+    parted = re.fullmatch(r"[0-9]{1,3}([,_ '])[0-9]{3}(?:\1[0-9]{3})*", answer)
+    text = answer.replace(parted[1], "") if parted else answer
     if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
         raise UserError(f"write a whole number from {low:,} to {high:,}")
     return int(text)

@@ -296,7 +296,7 @@ class TableHeader:
 
 def study_name(text: str) -> str:
     """A name that a study file accepts: letters, digits, '.', '_' and '-'."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:64] or "study"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:64] or "study"
 
 
 def attribute_names(columns: Sequence[str]) -> dict[str, str]:

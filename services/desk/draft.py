@@ -46,6 +46,7 @@ _EPSILON = "1"
 _HIGH = 3  # eps above which the price is typed again
 _MOST_PEOPLE = 10**9
 _MOST_PATTERNS = 5_000  # whose errors are planned while somebody waits
+_PEOPLE_A_PATTERN = 10  # at least, on average, unless somebody asks for longer patterns
 _DIGITS = 3  # of rho
 
 
@@ -169,7 +170,8 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
     top = min(periods.count, 12)
     symbols = [column.symbols for column in columns]
     most = math.prod(symbols) if link == PRODUCT else max(symbols)
-    fitting = [k for k in (1, 2, 3) if k <= top and most**k <= _MOST_PATTERNS]
+    patterns = min(_MOST_PATTERNS, people.size // _PEOPLE_A_PATTERN)
+    fitting = [k for k in (1, 2, 3) if k <= top and most**k <= patterns]
     width = form.ask(
         "width",
         "Periods of a pattern, or of a history",

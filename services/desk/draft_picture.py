@@ -41,7 +41,10 @@ class Budget:
     @property
     def points(self) -> str:
         """The half-widths in percentage points."""
-        low, high = (f"{100 * half:.2g}" for half in (min(self.halves), max(self.halves)))
+        low, high = (
+            f"{points:.0f}" if points >= 10 else f"{points:.2g}"
+            for points in (100 * min(self.halves), 100 * max(self.halves))
+        )
         return f"±{low}" if low == high else f"±{low} to ±{high}"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import NormalDist
 from tempfile import TemporaryDirectory
 
 import pyarrow.csv
@@ -60,6 +61,7 @@ from ..storage.deployment import Deployment
 from ..storage.journal import is_held
 from ..storage.snapshots import Snapshots
 
+_QUANTILE = NormalDist().inv_cdf(0.975)  # of 95% intervals
 _MOST_LINES = 12  # of a release's estimates; the files of --out have them all
 _DAY = 86_400.0
 _WARNING = (
@@ -242,10 +244,13 @@ def _text(rehearsal: _Rehearsal, study: Study) -> str:
     lines += rejections_text(rehearsal.rejected) or ["nothing would be rejected"]
     for name in _panels(public):
         last = public.releases_of(name)[-1].certificate
-        lines.append(f"{name} at {last.period}: {last.rows} synthetic rows; estimates:")
+        lines.append(
+            f"{name} at {last.period}: {last.rows} synthetic rows; estimates with 95% intervals:"
+        )
         table = public.releases_of(name)[-1].estimates
         for row in table.slice(0, _MOST_LINES).to_pylist():
-            lines.append(f"  {row['query']}: {row['value']:.6g} +- {row['standard_error']:.3g}")
+            half = _QUANTILE * row["standard_error"]
+            lines.append(f"  {row['query']}: {row['value']:.6g} +- {half:.3g}")
         if table.num_rows > _MOST_LINES:
             lines.append(f"  and {table.num_rows - _MOST_LINES} more")
     for release in public.published:

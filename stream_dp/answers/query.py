@@ -260,6 +260,11 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
         case [event] if "=" in event:
             value = _event_value(text, event, attribute)
             return _pattern(text, [value], values)
+    start = next((i for i, token in enumerate(tokens) if "=" in token), len(tokens))
+    event = " ".join(tokens[start:])
+    if " " in event and event.partition("=")[2] in values:
+        quoted = " ".join([*tokens[:start], shlex.quote(event)])
+        raise UserError(f"query '{text}': a value with spaces stands in quotes: write {quoted}")
     hint = nearest(tokens[0], ("pattern", "at-least", "consecutive", "total")) if tokens else ""
     raise UserError(
         f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "

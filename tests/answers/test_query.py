@@ -112,6 +112,14 @@ def test_a_mistake_names_the_nearest_word(text, near):
     assert str(raised.value).endswith(near)
 
 
+@pytest.mark.parametrize("before", ["", "at-least 1 of last 2 "])
+def test_a_value_with_spaces_is_shown_in_quotes(before):
+    with pytest.raises(UserError) as raised:
+        parse_query(f"{before}hired=1 to 5", "hired", ("0", "1 to 5"))
+    assert str(raised.value).endswith(f"stands in quotes: write {before}'hired=1 to 5'")
+    parse_query(f"{before}'hired=1 to 5'", "hired", ("0", "1 to 5"))
+
+
 def test_values_as_numbers_or_text_are_the_same():
     masks = [parse_query(f"pattern {w}", "a", (7, 8)).mask for w in ("7", '"7"', "'7'")]
     assert all(mask.tolist() == [True, False] for mask in masks)

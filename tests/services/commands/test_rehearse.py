@@ -48,7 +48,7 @@ def test_what_would_be_rejected_and_how_the_panel_would_look(tmp_path, capsys, r
     assert "1 cells  value:" in text
     assert "period: the period is not one of the study's: they name others than 2021-01" in text
     assert "say which text of the file is which: --map 'work:TEXT=no,TEXT=yes'" in text
-    assert "now at 2021-03: 40 synthetic rows; estimates:" in text
+    assert "now at 2021-03: 40 synthetic rows; estimates with 95% intervals:" in text
     assert "verified: budget: 1 of 1 spent" in text
     assert "s  closing, deciding and publishing every period" in text
     assert sorted(tmp_path.iterdir()) == sorted([*before, out])

@@ -274,6 +274,7 @@ WRONG = {
     "columns = x,y\n": "there is no column 'x'",
     "January\n": "write the first period and how many, such as 2026-01, 12",
     "2025-01, 9999\n": "write a whole number from 1 to 600",
+    "2025-01, 2\n2019, 4\n": "init: people: write a whole number from 1 to",
     "2025-01, 2\nperhaps\n": "write a whole number from 1 to",
     "2025-01, 2\n5\n\nyes\n": "init: Out of Work: values: write at least two values",
     "2025-01, 2\n5\n\n1-5\n": "for all numbers of a range write '1 to 5'",
@@ -345,7 +346,7 @@ def test_complete_data_cost_nothing_extra(tmp_path, stream_dp, monkeypatch):
     monkeypatch.chdir(tmp_path)
     errors = {}
     for name, query in product(("every", "lacks"), ("pattern 1", "at-least 1 of last 3 poor=1")):
-        lines = "2025-01, 3\n40\n" + "\n" * (name == "every") + "0,1\n\n"
+        lines = "2025-01, 3\n400\n" + "\n" * (name == "every") + "0,1\n\n"
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
         stream_dp("init", f"{name}.csv", "--out", f"{name}-{len(errors)}.toml")
         study, _ = load_study(tmp_path / f"{name}-{len(errors)}.toml")

@@ -19,7 +19,7 @@ def test_ranges_and_their_patterns(values, listed, width, tmp_path, stream_dp, m
     rows = [f"{i},{v},{0.5:.2f}" for i in range(18) for v in (1, 2)]
     (tmp_path / "t.csv").write_text("\n".join(["id,wave,score", *rows, ""]))
     monkeypatch.chdir(tmp_path)
-    lines = ["1, 9", "18", "complete = no", values, "score: empty = absent", "", ""]
+    lines = ["1, 9", "50000", "complete = no", values, "score: empty = absent", "", ""]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
     command = sent_command(stream_dp("init", "t.csv"))
     study, _ = load_study(tmp_path / "t.toml")
@@ -62,6 +62,17 @@ def test_codes_beside_many_numbers_are_special(tmp_path, stream_dp, monkeypatch,
     monkeypatch.setattr("sys.stdin", io.StringIO("columns = hours\n=\n300\n\n-9,-8, 0 to 400\n"))
     assert cli.main(["init", "t.csv", "--out", "other.toml"]) == 2
     assert "hours: values: a column alone has at most 64 values" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("people", "width"), [(49, 1), (50, 1), (250, 2), (1250, 3)])
+def test_a_pattern_is_for_ten_people_at_least(people, width, tmp_path, stream_dp, monkeypatch):
+    (tmp_path / "w.csv").write_text("id,m_1,m_2,m_3,m_4\n1,0,1,2,\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{people}\n0 to 3\n\n"))
+    stream_dp("init", "w.csv")
+    study, _ = load_study(tmp_path / "w.toml")
+    (release,) = study.releases
+    assert (release.width, release.name) == (width, "m-patterns")
 
 
 @pytest.mark.parametrize(("columns", "values"), [("hours", ""), ("hours,work", "yes,no\n")])
