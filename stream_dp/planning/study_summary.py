@@ -38,7 +38,8 @@ from .group_errors import (
     rule_words,
 )
 from .panel_errors import panel_errors
-from .plan import Plan, PlannedRelease, gate_words
+from .plan import Plan, PlannedRelease
+from .planned_gate import gate_words
 
 _FEW_RULES = 3  # of a release, in the short form
 

@@ -16,7 +16,8 @@ from statistical.spread import SCALES, DrawnAhead, Scaled, spread_is, unbiased
 
 from stream_dp.log.log import Stored
 from stream_dp.log.message import START, build_message
-from stream_dp.planning.plan import gate_facts, gate_words, plan_study, tail
+from stream_dp.planning.plan import plan_study
+from stream_dp.planning.planned_gate import gate_facts, gate_words, tail
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.privacy.ledger import Ledger
