@@ -159,7 +159,7 @@ FOLDERS = {
     "planning.plan": (
         [
             *("study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"),
-            *("planning.proved_epsilon", "notebook_html"),
+            *("planning.planned_gate", "planning.proved_epsilon", "notebook_html"),
         ],
         False,
     ),
