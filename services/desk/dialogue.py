@@ -53,13 +53,13 @@ class Dialogue:
         """The complete draft. Raises UserError if the answers end, or one is wrong."""
         draft = self._draw({})
         self._show(_BEGIN)
+        self._show(_HEADER)
         told: set[str] = set()
         while draft.study is None or self._is_unseen:
             field = draft.pending or _field(draft, PRICE)
-            if _HEADER not in told and field.key not in (header := _header_keys(draft)):
-                self._show(_HEADER)
-                self._rows(draft, header)
-                told.add(_HEADER)
+            found = [key for key in _header_keys(draft, field) if key not in told]
+            self._rows(draft, found)
+            told |= {*found}
             for line in draft.faults:
                 self._refuse(line, "")
             for line in () if field.key in told else draft.notes.get(field.key, ()):
@@ -172,10 +172,10 @@ def promise_lines(draft: Draft) -> list[str]:
     ]
 
 
-def _header_keys(draft: Draft) -> list[str]:
-    """The keys of the fields about the header of the table."""
+def _header_keys(draft: Draft, pending: Field) -> list[str]:
+    """The keys of the fields about the header of the table, before a pending field."""
     keys = [field.key for field in draft.fields]
-    return keys[: keys.index(_FIRST_ASKED)]
+    return keys[: min(keys.index(_FIRST_ASKED), keys.index(pending.key))]
 
 
 def _field(draft: Draft, key: str, otherwise: Field | None = None) -> Field:

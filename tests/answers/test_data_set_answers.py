@@ -201,6 +201,8 @@ def test_cells_of_groups_by_their_members_are_not_added():
     assert both.standard_error == pytest.approx(18**0.5)
     assert ask(tables, "households: income=low", count=True).method == NO_ERROR
     assert ask(tables, "households: work=0|1", count=True).method == NO_ERROR
+    assert ask(tables, "households: work=0..1", count=True).query == "households: work=0|1"
+    assert ask(tables, "households: work=1..9", count=True).query == "households: work=1"
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_answers_together_share_their_noise():
     assert together.covariance[0, 1] != 0
 
 
-SEX = "'sex' is no number; there are n-1, pay"
+SEX = "'sex' has listed values: write some of them, such as 'sex=A|B'; numbers are n-1, pay"
 REFUSED = [
     ("sex <= 3", SEX),
     ("2*pay + sex <= 3", SEX),

@@ -223,7 +223,10 @@ def _fault(faulty: str, published: PublishedTables) -> str:
     example += f"-{numbers[1]}" if len(numbers) > 1 else ""
     term = _term(columns).match(faulty)
     if term is not None and term[3] not in numbers:
-        return f"'{term[3]}' is no number; there are {', '.join(numbers)}"
+        return (
+            f"'{term[3]}' has listed values: write some of them, such as '{term[3]}=A|B'; numbers"
+            f" are {', '.join(numbers)}"
+        )
     named = re.match(r"\s*[+-]?\s*(?:[0-9]+\s*\*\s*)?([A-Za-z0-9][A-Za-z0-9._-]*)\s*$", faulty)
     if named is None or named[1] in numbers:
         return example
@@ -477,14 +480,22 @@ def _table_of(text: str, name: str, published: PublishedTables) -> str:
 
 
 def _codes(text: str, name: str, value: str, values: Sequence[Value]) -> tuple[int, ...]:
-    """The codes of a value, or of several joined by |, of the column `name`. Raises UserError."""
+    """The codes of a value, or of several joined by |, of the column `name`. Raises UserError.
+
+    Listed whole numbers have ranges, such as `0..20`, too.
+    """
     code_of = {str(label): code for code, label in enumerate(values)}
     chosen = [value] if value in code_of else [word.strip() for word in value.split("|")]
+    codes = set[int]()
     for word in chosen:
-        if word not in code_of:
+        ends = re.fullmatch(r"(-?[0-9]{1,17})\.\.(-?[0-9]{1,17})", word)
+        within = range(int(ends[1]), int(ends[2]) + 1) if ends else ()
+        ranged = {code for code, v in enumerate(values) if isinstance(v, int) and v in within}
+        codes |= {code_of[word]} if word in code_of else ranged
+        if word not in code_of and not ranged:
             shown = ", ".join(list(code_of)[:20]) + (", ..." if len(code_of) > 20 else "")
             raise UserError(
                 f"query '{text}': '{word}' is no value of {name}; they are {shown}"
                 f"{nearest(word, code_of)}"
             )
-    return tuple(sorted({code_of[word] for word in chosen}))
+    return tuple(sorted(codes))

@@ -101,7 +101,8 @@ def test_from_reports_to_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert 0 < near["standard_error"] < 0.02
     assert cli.main(["estimate", str(file), "people", "2*sex-code <= 3"]) == 2
     assert capsys.readouterr().err == (
-        "stream-dp: query '2*sex-code <= 3': 'sex' is no number; there are income, code\n"
+        "stream-dp: query '2*sex-code <= 3': 'sex' has listed values: write some of them, such as"
+        " 'sex=A|B'; numbers are income, code\n"
     )
     page = tmp_path / "page.html"
     json_output(capsys, "page", file, page)
