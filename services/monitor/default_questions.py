@@ -45,7 +45,7 @@ def _words(study: Study, declared: Release, tokens: list[str]) -> str:
         case ["at-least" | "consecutive" as form, need, "of", "last", width, event]:
             value = _value(study, declared, event)
             if int(width) == 1:
-                return f"{value} in the {period_unit}"
+                return _in_the(value, period_unit)
             last = f"the last {counted(int(width), period_unit)}"
             if form == "consecutive" and int(need) > 1:
                 return f"{value} at least {need} {period_unit}s in a row in {last}"
@@ -57,8 +57,14 @@ def _words(study: Study, declared: Release, tokens: list[str]) -> str:
         case [answer.RESPONDENTS]:
             return f"answered in the {period_unit}"
         case [event]:
-            return f"{_value(study, declared, event)} in the {period_unit}"
+            return _in_the(_value(study, declared, event), period_unit)
     return ""
+
+
+def _in_the(value: str, period_unit: str) -> str:
+    """'poor in the month', once where a label already says so."""
+    words = f" in the {period_unit}"
+    return value.removesuffix(words) + words
 
 
 def _at_least(need: str, period_unit: str) -> str:
@@ -79,7 +85,7 @@ def _pattern(study: Study, declared: Release, values: list[str]) -> str:
     if {*values} == {"?"} or width > len(_ORDINALS):
         return ""
     if width == 1:
-        return f"{_value(study, declared, values[0])} in the {period_unit}"
+        return _in_the(_value(study, declared, values[0]), period_unit)
     if len({*values}) == 1:
         return (
             f"{_value(study, declared, values[0])} in all of the last {counted(width, period_unit)}"
@@ -131,7 +137,7 @@ def _windows(study: Study, declared: Release) -> list[Question]:
     shown = [value] if len(values) == 2 else values[:_MOST_VALUES]
     windows = [
         Question(
-            f"{value_title(study, declared, v)} in the {study.periods.every}",
+            _in_the(value_title(study, declared, v), study.periods.every),
             f"pattern {shlex.quote(v)}",
         )
         for v in shown

@@ -27,6 +27,7 @@ from .feasible_intervals import LEVELS
 from .marginal_series import marginal_series
 from .public_state import State
 from .query_forms import FigureLinks, PageQuery, comparable
+from .record_rows import price
 from .region_map import QUERY, region_map
 from .release_figures import line_of, look_of, shown_periods, totals_lines, totals_look
 from .study_page import any_figures
@@ -97,7 +98,7 @@ def _wrapped(text: str, letters: int, lines: int) -> list[str]:
 
 
 def source_line(state: State) -> str:
-    """The last line of a picture: the study, its curator and licence, the method and the head."""
+    """The last line of a picture: the study, its curator and licence, the price and the head."""
     study = state.public.study
     simulated = "SIMULATED NOISE. " if state.simulated else ""
     if not simulated and "SIMULATED" in study.description:
@@ -106,7 +107,8 @@ def source_line(state: State) -> str:
     if study.curator is not None:
         source += f", {study.curator.name}"
         source += f", {study.curator.licence}" if study.curator.licence else ""
-    return f"{simulated}{source}: published under differential privacy; head {state.head[:16]}"
+    cost = f"differential privacy, eps {price(state.public)} for a {study.unit}'s whole history"
+    return f"{simulated}{source}: {cost}; head {state.head[:16]}"
 
 
 def figure_file(state: State, kind: str, name: str, fields: Fields) -> FigureFile:

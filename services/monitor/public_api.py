@@ -283,6 +283,7 @@ def releases_data(public: PublicLog) -> list[Json]:
 def add_api(application: FastAPI, state: State) -> None:
     """Adds the API's paths to an application."""
     public, declared = state.public, state.public.study
+    asked_of = (*declared.releases, *(declared.batches or ()))
 
     def answered(data: object) -> Response:
         return state_response(state, json.dumps(data).encode(), "application/json")
@@ -292,8 +293,8 @@ def add_api(application: FastAPI, state: State) -> None:
         return application.get(path, responses={200: {"model": model}, **REFUSALS})
 
     def known(name: str) -> None:
-        """Raises NotThere for a release that the study does not have."""
-        if declared.declared(name) is None:
+        """Raises NotThere for a release that the study does not have, with strata or without."""
+        if not any(r.name == name or r.name.startswith(f"{name}-") for r in asked_of):
             declared.release(name)
 
     @typed("/api/v1/study", StudyAnswer)

@@ -91,7 +91,6 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
     """Four numbers with labels: the people, the periods, the releases and the budget spent."""
     study = public.study
     delta = power(study.delta)
-    epsilon = public.published[-1].certificate.epsilon_spent if public.published else "0"
     closed = len({release.certificate.period for release in public.published})
     releases = counted(len(public.published), "release").partition(" ")
     return (
@@ -100,8 +99,14 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
         else (f"{study.unit}s: their number is private", "noisy"),
         (f"of {study.periods.horizon} released", str(closed)),
         (f"{releases[2]}, each with noise drawn once", releases[0]),
-        (f"eps at delta {delta}, for a {study.unit}'s whole history", f"{float(epsilon):.3f}"),
+        (f"eps at delta {delta}, for a {study.unit}'s whole history", price(public)),
     )
+
+
+def price(public: PublicLog) -> str:
+    """The epsilon of all releases so far, in three decimals."""
+    spent = public.published[-1].certificate.epsilon_spent if public.published else "0"
+    return f"{float(spent):.3f}"
 
 
 def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[str, str], ...]:

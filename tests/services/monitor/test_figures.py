@@ -189,12 +189,15 @@ def test_a_frame_of_another_page_fits_and_can_be_read_by_everybody(named: Monito
 
 def test_the_last_lines_of_a_picture_have_source_and_licence() -> None:
     curator = SimpleNamespace(name="Office of Statistics", licence="CC-BY-4.0")
-    made = SimpleNamespace(name="work", description="SIMULATED people", curator=curator)
-    state = SimpleNamespace(
-        simulated=False, url="", head="ab" * 32, public=SimpleNamespace(study=made)
+    made = SimpleNamespace(
+        name="work", description="SIMULATED people", curator=curator, unit="person"
     )
+    release = SimpleNamespace(certificate=SimpleNamespace(epsilon_spent="0.6217"))
+    public = SimpleNamespace(study=made, published=[release])
+    state = SimpleNamespace(simulated=False, url="", head="ab" * 32, public=public)
     line = source_line(state)  # type: ignore[arg-type]
-    assert line.startswith("SIMULATED DATA. work, Office of Statistics, CC-BY-4.0: published")
+    assert line.startswith("SIMULATED DATA. work, Office of Statistics, CC-BY-4.0: differential")
+    assert "eps 0.622 for a person's whole history" in line
     picture = figure_picture("t", "r", line, lambda size: Chart(*size, "d", ()))
     shown = " ".join(ElementTree.fromstring(picture.svg()).itertext())
     assert " ".join(shown.split()).endswith(f"head {'ab' * 8}")
