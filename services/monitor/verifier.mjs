@@ -453,7 +453,7 @@ function declaration(first) {
     const numbers = new Map(labels(study.periods).map((label, i) => [label, i + 1]));
     if (sound && numbers.size === study.periods.count) return { study, numbers, declared: new Map([...study.releases, ...(study.batches ?? [])].map((r) => [r.name, r])) };
   } catch { /* of no calendar */ }
-  return refuse(first.index, "it does not begin with a study's declaration that this version can read");
+  return refuse(first.index, "it does not begin with a study's declaration that this version can read; a mechanism of another package needs that package");
 }
 
 /** The label of the first period that any release covers, the last in which people enter a closed cohort. */

@@ -111,7 +111,7 @@ def test_a_map_can_be_taken_away(mapped: Monitor, public: PublicLog) -> None:
 def test_without_outlines_there_is_no_map(folder: Path) -> None:
     with monitor(f"sqlite:{folder / 'moves-public.db'}") as one:
         assert b'id="map"' not in one.get("/data/blocks")[1]
-        assert one.get("/figure/map/blocks.svg")[0] == 400
+        assert one.get("/figure/map/blocks.svg")[0] == 404
 
 
 @pytest.mark.parametrize(
