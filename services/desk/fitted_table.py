@@ -75,6 +75,12 @@ class FittedTable(Generic[T]):
     left_out: tuple[str, ...] = ()
     simulated: bool = False
 
+    def __repr__(self) -> str:
+        return (
+            f"<FittedTable of {', '.join(column.name for column in self.columns)}:"
+            f" rho {float(self.rho):.6g}{' SIMULATED' * self.simulated}>"
+        )
+
     @property
     def rho(self) -> Fraction:
         """The cost in zCDP."""

@@ -251,14 +251,14 @@ class _Call:
             size=None if relation == "add_remove" else people,
             periods=answers.periods.model_dump(include={"first", "every", "count"}),
         )
-        complete = [c.name for c in columns if rules.get(c.name) is None and not c.empty]
+        needed = [c for c in columns if rules.get(c.name) is None and not c.empty]
+        complete = [column.name for column in needed]
         whole = people * study.periods.count
 
         def require(judgement: Judgement) -> None:
-            for name in complete:
-                _require_answers(
-                    judgement, name, study.periods.labels if answers.wide else [name], whole
-                )
+            for column in needed:
+                cells = study.periods.labels if answers.wide else [column.name]
+                _require_answers(judgement, column, cells, whole)
 
         log = run_table(
             study,
@@ -296,21 +296,34 @@ def _columns(
     return list(declared)
 
 
-def _require_answers(judgement: Judgement, name: str, columns: Sequence[str], whole: int) -> None:
+def _require_answers(
+    judgement: Judgement, declared: DeclaredColumn, columns: Sequence[str], whole: int
+) -> None:
     """Raises UserError unless every person has an answer in every period.
 
-    columns: of the table, with the answers of the column `name`.
+    columns: of the table, with the answers of the declared column.
     whole: the number of people times the number of periods.
     """
     repeated = (judgement.repeated.get(column) for column in columns)
     answered = sum(judgement.answered[column] for column in columns)
     answered -= sum(places.cells for places in repeated if places is not None)
     if answered != whole:
+        undeclared = sum(
+            fault.cells
+            for (column, reason), fault in judgement.faults.items()
+            if column in columns and reason == "value"
+        )
         line = (
-            f"table: '{name}' has an answer in {answered} of {whole} cells; declare what a cell"
-            " without an answer means: missing='absent', a symbol more, or missing= one of the"
+            f"table: '{declared.name}' has an answer in {answered} of {whole} cells; declare what a"
+            " cell without an answer means: missing='absent', a symbol more, or missing= one of the"
             " values"
         )
+        if undeclared:
+            line = (
+                f"table: {undeclared} cells of '{declared.name}' have other values than the"
+                f" declared {declared.words}; declare all in values=, and those that stand for no"
+                " answer in special="
+            )
         faults = fault_table("table", judgement, "none is used") if judgement.faulty else []
         raise UserError([line, *faults])
 

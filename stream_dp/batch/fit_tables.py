@@ -38,6 +38,9 @@ class FittedTables(Generic[G, P]):
     key: str
     patterns: tuple[G, P] = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"<FittedTables with the key '{self.key}': {self.model.title}>"
+
     def sample(self, *, seed: int = 0) -> tuple[G, P]:
         """Artificial groups and people, tied by the key, of the libraries and types of the tables.
 

@@ -151,6 +151,8 @@ class Answer:
 
     >>> answer = Answer("quarters", "pattern 1", "2021-03", measure="share", unit="households",
     ...                 value=0.25, standard_error=0.01, interval=(0.23, 0.27), method="unbiased")
+    >>> print(answer)
+    pattern 1 at 2021-03: 25.000% (share; households), 95% interval 23.000% to 27.000%
     >>> answer.as_dict()["interval"]
     [0.23, 0.27]
     """
@@ -230,6 +232,14 @@ class Answer:
         ends = None if self.interval is None else list(self.interval)
         error = self.standard_error
         return {"value": _number(self.value), "standard_error": error, "interval": ends}
+
+    def __str__(self) -> str:
+        form = ".3%" if self.measure == "share" else ",.6g"
+        words = f"{self.query} at {self.period}: {self.value:{form}} ({self.measure}; {self.base})"
+        if self.interval is None:
+            return words
+        low, high = self.interval
+        return f"{words}, {self.level:.0%} interval {low:{form}} to {high:{form}}"
 
     def as_dict(self) -> dict[str, object]:
         """The answer in plain data, without fields of other kinds of releases."""

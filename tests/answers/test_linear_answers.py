@@ -210,6 +210,7 @@ def test_answers_together_share_their_noise():
 
 SEX = "'sex' has listed values: write some of them, such as 'sex=A|B'; numbers are n-1, pay"
 REFUSED = [
+    ("pay=5..77", "'5..77' is no value of pay; they are"),
     ("sex <= 3", SEX),
     ("2*pay + sex <= 3", SEX),
     ("2*sex-pay <= 3", SEX),

@@ -281,7 +281,7 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
         if name in codes.get(table, {}):
             raise UserError(f"query '{text}': '{name}' stands twice; join its values by |")
         values = published.columns[table][name]
-        term_codes = _codes(text, name, value, values)
+        term_codes = _codes(text, name, value, values, in_bins=name in published.numbers)
         codes.setdefault(table, {})[name] = term_codes
         terms_text.append(f"{name}={'|'.join(str(values[code]) for code in term_codes)}")
     link = published.link
@@ -479,23 +479,20 @@ def _table_of(text: str, name: str, published: PublishedTables) -> str:
     raise UserError(f"query '{text}': '{name}' is no column; there are {', '.join(columns)}{hint}")
 
 
-def _codes(text: str, name: str, value: str, values: Sequence[Value]) -> tuple[int, ...]:
-    """The codes of a value, or of several joined by |, of the column `name`. Raises UserError.
-
-    Listed whole numbers have ranges, such as `0..20`, too.
-    """
-    code_of = {str(label): code for code, label in enumerate(values)}
-    chosen = [value] if value in code_of else [word.strip() for word in value.split("|")]
-    codes = set[int]()
-    for word in chosen:
+def _codes(
+    text: str, name: str, value: str, values: Sequence[Value], *, in_bins: bool
+) -> tuple[int, ...]:
+    """The codes of values joined by |, and of ranges of listed whole numbers. Raises UserError."""
+    code_of, codes = {str(label): code for code, label in enumerate(values)}, set[int]()
+    for word in [value] if value in code_of else [word.strip() for word in value.split("|")]:
         ends = re.fullmatch(r"(-?[0-9]{1,17})\.\.(-?[0-9]{1,17})", word)
         within = range(int(ends[1]), int(ends[2]) + 1) if ends else ()
-        ranged = {code for code, v in enumerate(values) if isinstance(v, int) and v in within}
-        codes |= {code_of[word]} if word in code_of else ranged
+        ranged = {code for code, number in enumerate(values) if number in within}
         if word not in code_of and not ranged:
             shown = ", ".join(list(code_of)[:20]) + (", ..." if len(code_of) > 20 else "")
-            raise UserError(
-                f"query '{text}': '{word}' is no value of {name}; they are {shown}"
-                f"{nearest(word, code_of)}"
-            )
+            ask = f"; write '{name} >= {ends[1]} & {name} <= {ends[2]}'" if ends else ""
+            hint = ask if in_bins and ask else nearest(word, code_of)
+            fault = f"'{word}' is no value of {name}; they are {shown}{hint}"
+            raise UserError(f"query '{text}': {fault}")
+        codes |= {code_of[word]} if word in code_of else ranged
     return tuple(sorted(codes))

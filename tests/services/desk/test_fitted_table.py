@@ -105,6 +105,8 @@ def test_types_of_the_table_come_back():
 
 
 def test_it_says_how_the_table_was_read(fitted):
+    names = ", ".join(column.name for column in fitted.columns)
+    assert repr(fitted).startswith(f"<FittedTable of {names}: rho ")
     assert fitted.reading == (
         "work: yes, no; or empty",
         "tired: true, false",

@@ -38,7 +38,8 @@ def require_few_types(domain: Domain) -> None:
     if types > MOST_TYPES:
         raise UserError(
             f"kind 'mwem' keeps a weight for every group that can be: {types:,} are more than"
-            f" {MOST_TYPES:,}; declare fewer attributes or values, smaller groups, or another kind"
+            f" {MOST_TYPES:,}; choose kind 'independent' or 'hpd-fixed', or declare fewer"
+            " attributes, fewer values or smaller groups"
         )
 
 
