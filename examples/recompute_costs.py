@@ -24,19 +24,16 @@ from recompute_table_costs import Skipped, independent_cost, sizes_cost, table_c
 PANELS = ("window", "cumulative", "joint")
 KINDS = (*PANELS, "table", "mixture", "rap", "match", "independent", "sizes")
 MOST_ALONE, MOST_IN_PAIRS = 1 << 20, 1 << 12  # that are tried
-# The constants of coupled totals, from docs/mechanisms/totals.md.
-PRIVATE = (0.204, 0.256, 0.218, 0.241, -0.095, -0.074, 0.306, 0.137, -0.118, 0.240, -0.152)
-PUBLIC = (0.278, 0.046, 0.282, 0.004, -0.117, -0.069, 0.279, -0.137, -0.634, 0.329, -0.102)
 
 
 class Histories:
     """Histories of one person, as codes (n, periods), and their part in every noisy value."""
 
-    def __init__(self, study, release, codes):
+    def __init__(self, study, release, codes, weights):
         attribute = study["attributes"][release["attribute"]]
         self.symbols, missing = symbols_of(attribute), str(attribute.get("missing"))
         self.filled = self.symbols.index(missing) if missing in self.symbols else -1
-        self.private = study["study"]["neighbours"] == "add_remove"
+        self.weights = weights
         self.codes, self.width = codes, release.get("width")
         events = [self.symbols.index(str(value)) for value in release.get("event", ())]
         happened = np.isin(codes, events)
@@ -75,27 +72,29 @@ class Histories:
         return row
 
     def _coupled(self, b, t):
-        """y_b(t) in units of 2^-16."""
-        f0, f1, h0, h1, g_b, g_lag, g_t, g_1, p_0, p_b, p_lag = PRIVATE if self.private else PUBLIC
-        lag, log_b, n = np.log(np.arange(t - b + 1) + 2), math.log(b + 1), t - b + 1
-        gain = np.exp(g_b * log_b + g_lag * lag + g_t * np.log(np.arange(b, t + 1) + 1) + g_1 / b)
-        share = 1 / (1 + np.exp(-(p_0 + p_b * log_b + p_lag * lag)))
-        own, below = series(f0 + f1 / b, n)[::-1] * gain, np.zeros(n)  # on z_b and on z_{b-1}
-        if b > 1 or not self.private:
-            summed = np.correlate(own * share, series(1 - h0 - h1 / b, n), "full")[n - 1 :]
-            own, below = own + np.append(summed[1:], 0), -summed
-        own, below = (np.rint(row * (1 << 16)).astype(np.int64) for row in (own, below))
+        """y_b(t), by the weights of this threshold and period."""
+        if (b, t) not in self.weights:
+            raise Skipped("its weights are missing: run write_total_weights.py")
+        own, below = self.weights[b, t]
         part = (self.event[:, b - 1 : t] == b) @ own
-        return part if b == 1 else part + (self.event[:, b - 2 : t - 1] == b - 1) @ below
+        return part + (self.event[:, b - 2 : t - 1] == b - 1) @ below if below.size else part
 
 
 def symbols_of(attribute):
     return [str(x) for x in attribute["values"]] + ["absent"] * (attribute["missing"] == "absent")
 
 
-def series(exponent, n):
-    """The first n coefficients of (1 - x)^-exponent."""
-    return np.cumprod([1.0, *((j - 1 + exponent) / j for j in range(1, n))])
+def weights_of(folder):
+    """By threshold and period, the whole numbers in weights.csv; none without the file."""
+    if not (folder / "weights.csv").exists():
+        return {}
+    with (folder / "weights.csv").open(encoding="utf-8") as lines:
+        return {
+            (int(row["b"]), int(row["t"])): tuple(
+                np.array(row[name].split(), np.int64) for name in ("own", "below")
+            )
+            for row in csv.DictReader(lines)
+        }
 
 
 @cache
@@ -113,10 +112,10 @@ def presence_factor(k, horizon, q):
     return sets, np.rint(factor * (1 << 20)).astype(np.int64)
 
 
-def panel_cost(study, release, labels, rows):
+def panel_cost(study, release, labels, rows, weights):
     """The largest cost up to the last period that can be tried; this period; and what was tried."""
-    if {"strata", "waves", "where", "counter", "refined"} & {*release}:
-        raise Skipped("strata, separate counters and refined weights are not recomputed")
+    if {"strata", "waves", "where", "counter"} & {*release}:
+        raise Skipped("strata and separate counters are not recomputed")
     if not isinstance(release["attribute"], str):
         raise Skipped("several attributes are not recomputed")
     q = len(symbols_of(study["attributes"][release["attribute"]]))
@@ -125,7 +124,7 @@ def panel_cost(study, release, labels, rows):
     codes = np.indices((q,) * periods, np.int8).reshape(periods, -1).T
     asked = [(r["query"], labels.index(r["period"]) + 1, Fraction(r["variance"])) for r in rows]
     asked = [one for one in asked if one[1] <= periods]
-    histories, squares, scaled = Histories(study, release, codes), np.zeros(len(codes)), []
+    histories, squares, scaled = Histories(study, release, codes, weights), np.zeros(len(codes)), []
     for query, t, variance in asked:
         part = histories.part(query, t, len(labels)) / math.sqrt(2 * variance)
         squares += part**2
@@ -138,7 +137,7 @@ def panel_cost(study, release, labels, rows):
         if costs.max() > most:
             most, at = costs.max(), np.unravel_index(costs.argmax(), costs.shape)
             pair = [at[0] + i, at[1]]
-    histories, cost = Histories(study, release, codes[pair]), Fraction(0)
+    histories, cost = Histories(study, release, codes[pair], weights), Fraction(0)
     for query, t, variance in asked:
         part = histories.part(query, t, len(labels)).tolist()
         cost += Fraction(part[0] - (0 if alone else part[1])) ** 2 / (2 * variance)
@@ -161,7 +160,9 @@ def recompute(study, check, folder):
                 with (Path(folder) / name / "measurements.csv").open(encoding="utf-8") as lines:
                     rows = list(csv.DictReader(lines))
             if kind in PANELS:
-                cost, last, tried = panel_cost(study, declared[name], [*charges], rows)
+                cost, last, tried = panel_cost(
+                    study, declared[name], [*charges], rows, weights_of(Path(folder) / name)
+                )
                 charged = [x for x in charged if [*charges].index(x) <= [*charges].index(last)]
             elif kind == "independent":
                 cost, tried = independent_cost(study, rows)

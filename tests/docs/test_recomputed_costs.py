@@ -2,6 +2,7 @@
 
 import ast
 import json
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -23,6 +24,7 @@ from stream_dp.services.commands.cli import main
 from stream_dp.study.families import PANEL_FAMILIES, Kind
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+WEIGHTS = EXAMPLES / "write_total_weights.py"
 SCRIPTS = [EXAMPLES / "recompute_costs.py", EXAMPLES / "recompute_table_costs.py"]
 PANELS = [
     {"name": "window", "kind": "window", "attribute": "work", "width": 2, "share": "1/5"},
@@ -68,6 +70,8 @@ def printed(recompute, capsys, folder, study, log):
         table = public.measurements(name) if is_panel else public.data_set(name).measurements
         (folder / name).mkdir()
         pa.csv.write_csv(table, folder / name / "measurements.csv")
+    if public is not None:
+        runpy.run_path(str(WEIGHTS))["write"](stream_dp.parse_study(study), folder)
     recompute(study, json.loads(json.dumps(check)), folder)
     text = capsys.readouterr().out.replace("\n  ", "; ")
     return dict(line.split(": ", 1) for line in text.splitlines())
