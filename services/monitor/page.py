@@ -21,4 +21,6 @@ def run(options: argparse.Namespace) -> Output:
     text = study_page(public)
     write_text_file(out, text, public=True)
     data = {"out": str(out), "releases": len(public.published), "head": public.head}
-    return Output(data, f"{out}: {len(public.published)} releases of study {public.study.name}")
+    count = len(public.published)
+    number = {0: "no release yet", 1: "one release"}.get(count, f"{count} releases")
+    return Output(data, f"{out}: {number} of study {public.study.name}")

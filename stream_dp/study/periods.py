@@ -171,6 +171,8 @@ class Periods(BaseModel):
         """The number of periods, the first and the last, in words."""
         if self.open:
             return f"no horizon, at most {self.count} periods from {self.labels[0]} on"
+        if self.count == 1:
+            return f"one period, {self.labels[0]}"
         return f"{self.count} periods, {self.labels[0]} to {self.labels[-1]}"
 
     @property

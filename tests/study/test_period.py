@@ -193,3 +193,8 @@ def test_a_closing_time_is_a_local_time_of_day(at):
     """Not a number of seconds, and not in a zone of its own that the schedule would ignore."""
     with pytest.raises(ValidationError):
         Schedule(zone="Europe/Lisbon", at=at)
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "one period, 3"), (2, "2 periods, 3 to 4")])
+def test_the_extent_in_words(count, words):
+    assert Periods(every="step", first="3", count=count).extent == words
