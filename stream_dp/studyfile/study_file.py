@@ -288,6 +288,8 @@ def _lines(error: ValidationError, section: str, model: type[BaseModel]) -> list
             text = "must be a table"
         elif item["type"] == "literal_error" and path == ["close"]:
             text = "must be 'marker' or 'schedule'"
+        elif item["type"] == "literal_error":
+            text = f"must be {item['ctx']['expected']}"
         elif item["type"] in _LIMITS:
             kind, name = _LIMITS[item["type"]]
             text = kind.format(item["ctx"][name])

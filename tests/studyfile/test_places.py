@@ -72,7 +72,7 @@ def test_what_the_plan_says_of_each_level() -> None:
     assert "level state: sorted or naive, chosen privately" in second
     assert "level county: sorted;" in third
     by_default = declared()
-    text = summary(plan_study(by_default)).text()
+    text = summary(plan_study(by_default)).text(long=True)
     assert "level all: sorted or cumulative-squares, by how many places its regions have" in text
 
 

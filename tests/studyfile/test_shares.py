@@ -58,7 +58,7 @@ def test_a_file_has_the_shares_again() -> None:
 
 def test_the_check_has_share_and_rho() -> None:
     text = summary(plan_study(declared({**PATTERNS, "share": "1/3"}))).text()
-    assert "patterns (window): share 1/3, rho = 0.0333333;" in text
+    assert "patterns (window): share 1/3, rho = 0.0333333" in text
 
 
 FAULTS: dict[str, dict[str, Any]] = {

@@ -63,7 +63,7 @@ def test_an_attribute_that_is_declared_wrongly_is_not_called_undeclared(faults):
     ("after", "where", "known"),
     [
         ("[study]", "study.extra", "name, description, unit"),
-        ("[study.periods]", "study.periods.extra", "every, count, first, close"),
+        ("[study.periods]", "study.periods.extra", "every, count, open, first, close"),
         ("[study.population]", "study.population.extra", "size"),
         ("[attributes.poverty]", "attributes.poverty.extra", "values, missing"),
         ('kind = "window"', "releases[1].extra", "width"),

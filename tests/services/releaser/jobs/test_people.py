@@ -121,7 +121,7 @@ def test_under_each_relation_the_plan_is_checked_and_a_mistake_is_one_line(
         ('attributes = ["sex", "work"]', 'attributes = ["sex"]', "at least 2"),
         ('"sex", "work"]', '"sex", "hair"]', "no attribute 'hair'"),
         ('kind = "mixture"', 'kind = "mixtures"', "must be one of"),
-        ('kind = "mixture"', 'kind = "mixture"\nrows = 3', "unknown key"),
+        ('kind = "mixture"', 'kind = "mixture"\nrows = 3', "rows: must be 'locations'"),
         ('kind = "mixture"', 'kind = "mixture"\nrounds = -1', "rounds: must be at least 0"),
         ('kind = "mixture"', 'kind = "mixture"\nrounds = 2.5', "rounds: must be a whole number"),
         (
