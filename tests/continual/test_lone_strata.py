@@ -94,22 +94,27 @@ def test_a_lone_stratum_costs_what_is_charged(kind, horizon):
     assert charged[-1] == pytest.approx(RHO)
     first = kind.get("width", 1) - 1  # before it a panel measures nothing
     assert (worst[first:] <= charged[first:] * (1 + 1e-9)).all()
-    assert worst[-1] >= 0.98 * charged[-1]
+    assert worst[-1] >= 0.97 * charged[-1]  # of a joint panel the sum is an upper bound
 
 
 @pytest.mark.parametrize("kind", ["totals", "totals and entries", "trees"])
-def test_one_stratum_among_several_needs_more_noise(kind):
-    """Its noise covers a person's coming or going twice."""
-    lone, several = form(KINDS[kind], 5), form(KINDS[kind], 5, ("north", "south"))
-    together = worst_costs(several, 5)[-1]
-    assert together < 0.9 * worst_costs(lone, 5)[-1]
+def test_one_stratum_among_several_pays_for_coming_or_going_twice(kind):
+    """A person who moves leaves one stratum and enters another: each release shows half of it."""
+    several = form(KINDS[kind], 5, ("north", "south"))
+    moved, changed = 2 * worst_presence(several, 5), worst_costs(several, 5)[-1]
+    assert max(moved, changed) == pytest.approx(RHO)
+    if kind == "trees":  # here a move is the worst, so that a lone stratum needs less noise
+        assert changed < 0.9 * worst_costs(form(KINDS[kind], 5), 5)[-1]
+
+
+def worst_presence(release, horizon):
+    """The largest cost of all periods for a person who is in the stratum or not."""
+    outside = np.concatenate(deviations(release, np.full((1, horizon), 2)))
+    people = itertools.product(range(3), repeat=horizon)
+    changes = [np.concatenate(deviations(release, np.array([p]))) - outside for p in people]
+    return max(change @ change for change in changes)
 
 
 def test_a_lone_stratum_never_has_less_noise_than_a_coming_or_going_needs():
     for kind in KINDS.values():
-        release = form(kind, 4)
-        outside = deviations(release, np.full((1, 4), 2))
-        for history in itertools.product(range(3), repeat=4):
-            person = deviations(release, np.array([history]))
-            change = np.concatenate(person) - np.concatenate(outside)
-            assert change @ change <= RHO * (1 + 1e-9)
+        assert worst_presence(form(kind, 4), 4) <= RHO * (1 + 1e-9)

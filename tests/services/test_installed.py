@@ -102,7 +102,7 @@ def test_modules_beside_the_truth_are_never_run(program: Path, hostile: Path) ->
     (hostile / "homes.toml").write_text(text)
     rows = [f"p{i},2021-0{t},{i * t % 2}" for i in range(40) for t in (1, 2, 3)]
     (hostile / "truth.csv").write_text("\n".join(["person,period,work", *rows]) + "\n")
-    words = ("evaluate", "homes.toml", "truth.csv", "--repetitions", 4)
+    words = ("evaluate", "homes.toml", "truth.csv", "--repetitions", 4, "--quiet")
     done = run(program, hostile, *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert not (hostile / "bitten").exists()
