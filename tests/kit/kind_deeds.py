@@ -62,6 +62,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
 # batch/test_kind_settings.py, test_match.py, test_people_linear.py and test_people_numbers.py look.
 ELSEWHERE = {"fuse", "labels", "linear", "threshold", "exempt", "composites", "coarser"}
 ELSEWHERE |= {"relations", "rules"}
+LOCATED = ("rap", "rows")  # of numbers: batch/test_people_linear.py
 
 
 class Deaf:
@@ -254,18 +255,23 @@ def check_keys(kind: Kind, fits: Any) -> None:
     settings = kind.data_set.settings  # type: ignore[union-attr]
     for key in optional_keys(kind):
         assert key in CHANGES, f"give `{key}` another value in CHANGES"
-        besides, value = CHANGES[key]
+        besides, value = _change(kind, key)
         if key not in settings:
             assert refused(kind, key), f"accepts `{key}`, which is none of its settings"
-        elif key not in ELSEWHERE:
+        elif key not in ELSEWHERE and (kind, key) != LOCATED:
             usual = changed(kind, **{k: v for k, v in besides.items() if v is not None})
             other = changed(kind, **besides, **{key: value})
             assert outcome(usual, fits[-1]) != outcome(other, fits[-1]), f"`{key}` changes nothing"
 
 
+def _change(kind: Kind, key: str) -> Any:
+    """What a key stands beside, and another value of it."""
+    return ({}, "locations") if (kind, key) == LOCATED else CHANGES[key]
+
+
 def refused(kind: Kind, key: str) -> bool:
     """Whether a study file cannot have a key."""
-    besides, value = CHANGES[key]
+    besides, value = _change(kind, key)
     try:
         changed(kind, **besides, **{key: value})
     except UserError as error:

@@ -34,7 +34,7 @@ class Operator(io.StringIO):
         question, self._read = self.getvalue()[self._read :], self.tell()
         if self.changes:
             return f"{self.changes.pop()}\n"
-        last = question.rpartition("\n")[2]
+        last = question.rstrip().rpartition("\n")[2]
         known = (answer for part, answer in self.answers.items() if part in last)
         return next(known, "") + "\n"
 

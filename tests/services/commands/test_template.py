@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
 
@@ -42,30 +43,30 @@ def read(tmp_path: Path):
     return reader
 
 
-MORE = ("rho = 0.01 ", "rho = 0.03 ")
+LESS = ("share = 0.5 ", "share = 0.2 "), ("share = 0.5\n", "share = 0.2\n")
 STRATA = TEMPLATE + block("Products")
 
 
 def test_products_and_strata(read) -> None:
-    plan = read(STRATA, MORE)
+    plan = read(STRATA, *LESS)
     names = [planned.release.name for planned in plan.releases]
     assert names[2:] == ["poverty-and-job", "regional-north", "regional-south"]
-    assert float(plan.total) == 0.014
+    assert plan.total == Fraction(8, 1000)
 
 
 def test_the_other_ways_to_write_strata(read) -> None:
     for key in ("where", "waves"):
         (words,) = re.findall(rf"{key} = (\{{.*\}})", TEMPLATE)
-        plan = read(STRATA, MORE, ('\nstrata = "region"', f"\n{key} = {words}\n"))
-        assert float(plan.total) == 0.014
+        plan = read(STRATA, *LESS, ('\nstrata = "region"', f"\n{key} = {words}\n"))
+        assert plan.total == Fraction(8, 1000)
     joint, *waves = (plan.study.span(p.release) for p in plan.releases[2:])
     assert (joint, waves) == ((4, 12), [(1, 9), (4, 12)])
-    assert read(STRATA, MORE, ('\nfirst = "2026-04"', '\nlast = "2026-09"\nfirst = "2026-04"'))
+    assert read(STRATA, *LESS, ('\nfirst = "2026-04"', '\nlast = "2026-09"\nfirst = "2026-04"'))
 
 
 def test_people_who_come_and_go(read) -> None:
     changes = [
-        MORE,
+        *LESS,
         ('neighbours = "replace_one"', 'neighbours = "add_remove"'),
         ("size = 1000 ", "# "),
         ("missing = 0 ", 'missing = "absent" '),
@@ -95,7 +96,7 @@ def test_a_closed_cohort(read) -> None:
 
 def test_groups(read) -> None:
     groups = [
-        MORE,
+        *LESS,
         ('unit = "household"             #', 'unit = "person"  #'),
         ('neighbours = "replace_one"', 'neighbours = "replace_in_place"'),
     ]

@@ -40,7 +40,7 @@ def test_evaluate_asks_products_of_open_attributes_by_their_names(tmp_path, stre
         (["reports.csv", "--seed", "-1"], "seed"),
         (["none.csv"], "no such file"),
         (["reports.csv", "--person", "id"], "no column 'id'"),
-        (["bad.csv"], "no value of it fits the study"),
+        (["bad.csv"], "bad.csv: holds no values"),
     ],
 )
 def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, message):
