@@ -133,7 +133,8 @@ def curves(
     frame = Frame(width, height, axis, len(labels), right=right)
     inner = width - frame.left - frame.right
     cut = f"; axis from {number_text(axis.low, axis.ticks)}" if axis.low > 0 else ""
-    marks: list[Mark] = list(frame.axes(period_ticks(labels, inner), look.unit + cut))
+    bands = "; bands of 50, 80 and 95%" if wide else ""
+    marks: list[Mark] = list(frame.axes(period_ticks(labels, inner), look.unit + cut + bands))
     if look.as_errors:
         marks.append(Path("truth", f"M{frame.left} {frame.y(0)}H{width - right}"))
     for line in lines:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from stream_dp.client import PublicLog
 from stream_dp.figures.marks import Chart
+from stream_dp.privacy.zcdp import best_guess
 from stream_dp.release.audit_statement import AuditStatement
 from stream_dp.release.certificate import Certificate, guess_words
 from stream_dp.release.public_reader import AnyPublished
@@ -100,6 +101,17 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
         (f"of {study.periods.horizon} released", str(closed)),
         (f"{releases[2]}, each with noise drawn once", releases[0]),
         (f"eps at delta {delta}, for a {study.unit}'s whole history", price(public)),
+    )
+
+
+def price_words(public: PublicLog) -> str:
+    """What everything that is published tells about one unit, in a sentence."""
+    unit, spent = public.study.unit, published_facts(public).rho_spent
+    return (
+        "The price of everything that is published so far: who knows all of it, and guesses which"
+        f" of two equally likely histories a {unit} has, is right at most"
+        f" {best_guess(float(spent)):.1f} times in 100, and a tossed coin 50 times"
+        f" (eps {price(public)} at delta {power(public.study.delta)})."
     )
 
 

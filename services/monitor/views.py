@@ -30,11 +30,11 @@ from .record_rows import (
     certificate_rows,
     facts,
     held_and_absent,
-    price,
+    price_words,
 )
 from .region_map import QUERY, region_map
 from .release_figures import ReleaseFigures
-from .render import power, render
+from .render import render
 from .study_page import any_figures
 from .two_way import two_way
 
@@ -42,7 +42,7 @@ from .two_way import two_way
 def rendered(state: State, template: str, **values: object) -> bytes:
     study = state.public.study
     shown = {"study": study, "head": state.head, "url": state.url, **values}
-    shown["price"] = f"eps {price(state.public)} at delta {power(study.delta)}"
+    shown["price"] = price_words(state.public)
     return render(template, root=state.root, **shown).encode()
 
 
