@@ -181,8 +181,8 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
     [
         (7, "study.ids: must be a table"),
         ({"trim": 1}, "study.ids.trim: must be true or false"),
-        ({"case": "lower"}, "study.ids.case: input should be 'fold'"),
-        ({"unicode": "NFD"}, "study.ids.unicode: input should be 'NFC' or 'NFKC'"),
+        ({"case": "lower"}, "study.ids.case: must be 'fold'"),
+        ({"unicode": "NFD"}, "study.ids.unicode: must be 'NFC' or 'NFKC'"),
         (
             {"lower": True},
             "study.ids.lower: unknown key; known here are trim, case, unicode, nobody",
