@@ -40,6 +40,7 @@ from .render import ASSETS, resource
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
 _PACKED = re.compile("text/|json|xml|yaml")  # kinds of bodies that gzip makes smaller
+_TAKES_GZIP = re.compile(r"\bgzip\b(?! *; *q=0(\.0*)? *(,|$))")
 _WORTH_PACKING, _LEVEL = 1000, 6  # bytes, and how hard gzip tries
 # The fields of addresses. A link of a newsletter has others, on which no answer depends.
 _FIELDS = {
@@ -157,7 +158,7 @@ class _Front:
         if etag is not None and known == etag:
             headers = {"ETag": etag, "Cache-Control": "no-cache"}
             return Response(status_code=304, headers=headers)
-        packed = "gzip" in request.headers.get("accept-encoding", "")
+        packed = bool(_TAKES_GZIP.search(request.headers.get("accept-encoding", "")))
         return _StateResponse(answer, packed=packed)
 
     async def _answer(self, question: Work) -> Work:

@@ -116,7 +116,7 @@ class Limited:
 
         status = self._refusal(scope)
         if status is not None:
-            await _plain(confined, *status, allow=", ".join(sorted(self._methods)))
+            await _plain(confined, *status, self._methods)
         else:
             await self._answered(scope, receive, confined)
 
@@ -168,10 +168,10 @@ class Limited:
         return None
 
 
-async def _plain(send: Send, status: int, text: str, allow: str = "") -> None:
-    """allow: the methods that an address has, for a refused method"""
+async def _plain(send: Send, status: int, text: str, methods: Collection[str] = ()) -> None:
+    """methods: those that an address has, which the refusal of another names"""
     body = f"{text}\n".encode()
-    headers = [(b"allow", allow.encode())] if status == 405 else []
+    headers = [(b"allow", ", ".join(sorted(methods)).encode())] if status == 405 else []
     headers += [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),

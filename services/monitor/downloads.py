@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -30,7 +29,7 @@ from ..portals.documents import DOCUMENTS, described_series, described_tables
 from ..portals.release_tables import PANEL, release_table, tables_of
 from ..portals.series import SERIES_MEDIA, has_series
 from ..portals.table_writer import write_tables
-from .public_api import file_responses, state_response
+from .public_api import file_path, state_response
 from .public_state import State
 
 METADATA = "/metadata"  # the document of portals of public data
@@ -52,16 +51,12 @@ def add_metadata(application: FastAPI, state: State) -> None:
             )
         return state_response(state, document.write(described(state)), document.media)
 
-    def documents(path: str, *media: str) -> Callable[..., Any]:
-        documented = file_responses(*media)
-        return application.get(path, response_class=Response, responses=documented)
-
-    @documents(METADATA, DOCUMENTS[_FIRST].media)
+    @file_path(application, METADATA, DOCUMENTS[_FIRST].media)
     def metadata() -> Response:
         """The dataset and its distributions as DCAT-AP, in JSON-LD."""
         return answered(_FIRST)
 
-    @documents(METADATA + "/{name}", *(document.media for document in DOCUMENTS.values()))
+    @file_path(application, METADATA + "/{name}", *(one.media for one in DOCUMENTS.values()))
     def document(name: str) -> Response:
         """A description of every table: dcat.jsonld, croissant.json, datapackage.json, ddi.xml
         or registry.yaml.

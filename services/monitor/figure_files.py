@@ -191,7 +191,7 @@ def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
 
 
 def _people(answer: Answer) -> str | None:
-    """Of whom a share is; None for other measures."""
+    """The base of a share; None for other measures."""
     return answer.base if answer.measure == "share" else None
 
 

@@ -236,10 +236,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def file_responses(*media: str) -> dict[int | str, dict[str, Any]]:
-    """What an address of files answers, for the document of the API."""
+def file_path(application: FastAPI, path: str, *media: str) -> Callable[..., Any]:
+    """The decorator of an address of files of these kinds, which the document of the API names."""
     content: dict[str, Json] = {one.partition(";")[0]: {} for one in media}
-    return {200: {"content": content}, **REFUSALS}
+    documented = {200: {"content": content}, **REFUSALS}
+    return application.get(path, response_class=Response, responses=documented)
 
 
 Text = Annotated[str, Query(max_length=500)]

@@ -35,7 +35,7 @@ from .public_api import (
     Measure,
     Optional,
     add_api,
-    file_responses,
+    file_path,
     is_count,
     region_path,
     release_at_index,
@@ -206,11 +206,7 @@ def _figures(application: FastAPI, state: State) -> None:
         fields: dict[str, object] = {k: within_length(v) for k, v in request.query_params.items()}
         return fields | {"beside": request.query_params.getlist("beside")}
 
-    @application.get(
-        "/figure/{kind}/{name}.{form}",
-        response_class=Response,
-        responses=file_responses(*FIGURE_FORMATS.values()),
-    )
+    @file_path(application, "/figure/{kind}/{name}.{form}", *FIGURE_FORMATS.values())
     def figure(request: Request, kind: str, name: str, form: str) -> Response:
         """A figure of a page as svg, png (1200 x 630) or csv, with the fields of its address.
 
@@ -232,11 +228,7 @@ def _figures(application: FastAPI, state: State) -> None:
 def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> None:
     """Adds the downloads."""
 
-    def files(path: str, *media: str) -> Callable[..., Any]:
-        documented = file_responses(*media)
-        return application.get(path, response_class=Response, responses=documented)
-
-    @files("/download/log.db", SQLITE_MEDIA)
+    @file_path(application, "/download/log.db", SQLITE_MEDIA)
     def log() -> Response:
         """The public log, a SQLite file, for `stream-dp verify` and the page's verifier."""
         with TemporaryDirectory() as folder:
@@ -245,7 +237,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             file = copy.open("rb")  # without a name it ends with its last reader
         return _sent(file, f"{state.public.study.name}-public.db", SQLITE_MEDIA)
 
-    @files("/download/series.csv", SERIES_MEDIA)
+    @file_path(application, "/download/series.csv", SERIES_MEDIA)
     def series() -> Response:
         """The estimates of all periods with their errors, as SDMX-CSV 2.0."""
         with ExitStack() as undone:
@@ -255,7 +247,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             undone.pop_all()
         return _sent(file, f"{state.public.study.name}-series.csv", SERIES_MEDIA)
 
-    @files("/download/{release}/{table}.{form}", *FORMATS.values())
+    @file_path(application, "/download/{release}/{table}.{form}", *FORMATS.values())
     def download(release: str, table: str, form: str, period: Optional = None) -> Response:
         """A table of a release: panel, measurements, estimates; groups, people of data sets.
 
@@ -273,7 +265,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
         name = "-".join([state.public.study.name, release, table, *([period] if period else [])])
         return _sent(file, f"{name}.{form}", FORMATS[form])
 
-    @files("/events", "text/event-stream")
+    @file_path(application, "/events", "text/event-stream")
     def events() -> Response:
         """Server-sent events: `head`, now and with every new release."""
         raise HTTPException(404)  # the process that holds the connections answers it

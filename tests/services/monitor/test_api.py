@@ -257,5 +257,6 @@ def test_a_body_of_text_is_sent_packed_where_it_is_taken(served: Monitor) -> Non
         packed = served.get(path, {"Accept-Encoding": "gzip"})
         assert (status, packed[0], gzip.decompress(packed[1])) == (200, 200, whole)
         assert len(packed[1]) < len(whole) / 2
+        assert served.get(path, {"Accept-Encoding": "br, gzip;q=0"}) == (200, whole)
     picture = "/figure/data/homes.png?column=people:work"
     assert served.get(picture, {"Accept-Encoding": "gzip"}) == served.get(picture)
