@@ -166,7 +166,7 @@ class Planned:
         return share + count
 
     def _bases(self) -> list[str]:
-        """Of whom shares are, and why there are none."""
+        """The bases of shares, and why a share is left out."""
         told = response_words(self.study, self.errors)
         if all(row.share is None for row in self.errors):
             told = [*told, "shares: the number of people is private; --people N assumes one"]

@@ -363,7 +363,7 @@ def _error_words(error: PanelError) -> str:
 
 
 def _package(release: DeclaredRelease) -> str:
-    """Whose mechanism it is, where another package has it."""
+    """The other packages that a release's mechanisms are of; empty without any."""
     counter = None if release.totals is None else release.totals.counter
     packages = [m.package for m in (release.kind, counter) if m is not None and m.package]
     return "".join(f"; {package_words(package)}" for package in packages)

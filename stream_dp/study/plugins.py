@@ -34,7 +34,7 @@ class Plugin:
 
 
 def package_words(package: str) -> str:
-    """Whose mechanism it is."""
+    """The package of a mechanism, whose author answers for the cost, in words."""
     return f"package {package}, whose author answers for the cost"
 
 
