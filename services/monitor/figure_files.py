@@ -108,6 +108,8 @@ def source_line(state: State) -> str:
         source += f", {study.curator.name}"
         source += f", {study.curator.licence}" if study.curator.licence else ""
     cost = f"differential privacy, eps {price(state.public)} for a {study.unit}'s whole history"
+    if state.simulated:
+        cost = "protects nobody"
     return f"{simulated}{source}: {cost}; head {state.head[:16]}"
 
 

@@ -106,11 +106,13 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
 
 def price_words(public: PublicLog) -> str:
     """What everything that is published tells about one unit, in a sentence."""
-    unit, spent = public.study.unit, published_facts(public).rho_spent
+    unit, facts = public.study.unit, published_facts(public)
+    if facts.simulated:
+        return "The noise is SIMULATED: it protects nobody, and has no price."
     return (
         "The price of everything that is published so far: who knows all of it, and guesses which"
         f" of two equally likely histories a {unit} has, is right at most"
-        f" {best_guess(float(spent)):.1f} times in 100, and a tossed coin 50 times"
+        f" {best_guess(float(facts.rho_spent)):.1f} times in 100, and a tossed coin 50 times"
         f" (eps {price(public)} at delta {power(public.study.delta)})."
     )
 

@@ -198,6 +198,9 @@ def test_the_last_lines_of_a_picture_have_source_and_licence() -> None:
     line = source_line(state)  # type: ignore[arg-type]
     assert line.startswith("SIMULATED DATA. work, Office of Statistics, CC-BY-4.0: differential")
     assert "eps 0.622 for a person's whole history" in line
+    state.simulated = True
+    assert "SIMULATED NOISE. " in (told := source_line(state))  # type: ignore[arg-type]
+    assert "eps" not in told
     picture = figure_picture("t", "r", line, lambda size: Chart(*size, "d", ()))
     shown = " ".join(ElementTree.fromstring(picture.svg()).itertext())
     assert " ".join(shown.split()).endswith(f"head {'ab' * 8}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from urllib.parse import urlencode
 
 import numpy as np
@@ -13,14 +14,17 @@ from kit.studies import attribute, small_study, window
 
 from stream_dp.client import PublicLog
 from stream_dp.log.memory import MemoryLog
+from stream_dp.privacy.zcdp import best_guess
 from stream_dp.services.commands import estimate
 from stream_dp.services.commands.cli import main
+from stream_dp.services.monitor import record_rows
 from stream_dp.services.monitor.client_limits import Application
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.public_api import CurveAnswer, EstimateAnswer
 from stream_dp.services.monitor.public_pages import public_pages
 from stream_dp.services.monitor.public_program import answer_of
 from stream_dp.services.monitor.public_state import read_state
+from stream_dp.services.portals.description import published_facts
 
 WEIGHTED, AMONG = "weighted poor=yes", "poor=yes among respondents"
 SAMPLED = "noise and simple random sampling"
@@ -126,3 +130,17 @@ def test_weighted_totals_may_exceed_the_people_of_the_study(log: MemoryLog) -> N
     asked = {"q": WEIGHTED, "measure": "count"}
     _, page = by_monitor(application, "/release/poor-north", **asked)
     assert f"<strong>{total.value:,.0f}</strong>" in page
+
+
+def test_a_page_states_a_price_only_where_the_noise_protects(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = PublicLog(log)
+    _, page = by_monitor(public_pages(read_state(log), lambda: log), "/privacy")
+    assert "it protects nobody, and has no price" in page
+    assert "tossed coin 50 times (eps" not in page
+    facts = replace(published_facts(public), simulated=False)
+    monkeypatch.setattr(record_rows, "published_facts", lambda _: facts)
+    words = record_rows.price_words(public)
+    assert f"right at most {best_guess(float(facts.rho_spent)):.1f} times in 100" in words
+    assert f"(eps {float(facts.epsilon_spent):.3f} at delta" in words
