@@ -94,7 +94,8 @@ def test_a_lone_stratum_costs_what_is_charged(kind, horizon):
     assert charged[-1] == pytest.approx(RHO)
     first = kind.get("width", 1) - 1  # before it a panel measures nothing
     assert (worst[first:] <= charged[first:] * (1 + 1e-9)).all()
-    assert worst[-1] >= 0.97 * charged[-1]  # of a joint panel the sum is an upper bound
+    # The sum of a joint panel's two costs is an upper bound.
+    assert worst[-1] >= (0.97 if kind["kind"] == "joint" else 0.98) * charged[-1]
 
 
 @pytest.mark.parametrize("kind", ["totals", "totals and entries", "trees"])

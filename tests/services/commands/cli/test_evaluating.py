@@ -47,3 +47,36 @@ def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, message):
     monkeypatch.chdir(study.parent)
     Path("bad.csv").write_text("person,period,poverty\n")
     assert message in stream_dp("evaluate", study, *words, code=2)
+
+
+def test_a_truth_whose_people_all_come_too_late_is_refused(tmp_path, stream_dp):
+    """In a closed cohort nobody enters after the first period: sound cells that do not count."""
+    study, table = tmp_path / "closed.toml", tmp_path / "late.csv"
+    study.write_text(
+        """
+[study]
+name = "closed"
+unit = "person"
+neighbours = "add_remove"
+rho = 1
+delta = 0.000001
+[study.periods]
+first = "2021-01"
+every = "month"
+count = 3
+[study.population]
+closed = true
+[attributes.poor]
+values = ["no", "yes"]
+missing = "absent"
+[[releases]]
+name = "now"
+kind = "window"
+attribute = "poor"
+width = 1
+share = 1
+"""
+    )
+    table.write_text("person,period,poor\n" + "".join(f"p{i},2021-03,yes\n" for i in range(5)))
+    line = "late.csv: no value of it fits the study"
+    assert line in stream_dp("evaluate", study, table, "--repetitions", "2", code=2)
