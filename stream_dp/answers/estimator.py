@@ -181,12 +181,13 @@ class StreamEstimator:
         """The noisy number of people in the denominator of a share at a period, and their name in
         words.
 
-        totals: whether the share is of those who have entered, where they are counted. If people
-            are counted once only, the first period counts them
+        totals: whether the share is of those who have entered. A count of the first period alone
+            has all of them in a closed cohort. In an open population later entrants are missing
         """
         label, stream = self.release.study.periods.labels, self.stream
         entered = stream.entries[key_of(self.release)].get(0) if totals else None
-        if entered is not None:
+        closed = self.release.study.population.closed
+        if entered is not None and (closed or entered.covers(number)):
             at = number if entered.covers(number) else entered.first
             return self.total_question(0, at), f"who have entered by {label[at - 1]}"
         open_ = any(r.window is not None and r.window.absent is not None for r in stream.releases)

@@ -322,7 +322,8 @@ def panel_events(study: Study, declared: Release) -> tuple[int, ...]:
 def _rows(query: PanelQuery, panel: Panel | PanelCounts) -> float:
     """The number of rows of which a panel's share is: all, or the present, or the entered.
 
-    Where rows are a bound on the people and all alike, the noisy number of people.
+    Where rows are a bound on the people and all alike, or are those of the first period, the noisy
+    number of people.
     """
     release = query.release
     if query.among is not None:
@@ -333,7 +334,9 @@ def _rows(query: PanelQuery, panel: Panel | PanelCounts) -> float:
     else:
         assert totals is not None
         absent = len(panel.values) - 1 if totals.present else None
-        if absent is None and release.declared.rows is not None and query.people is not None:
+        bound = release.declared.rows is not None
+        late = release.study.admits_late_entry(release.declared)
+        if absent is None and (bound or late) and query.people is not None:
             return query.best.stream.answers([query.people[0]]).value
     if absent is None:
         return float(panel.rows)
