@@ -160,10 +160,11 @@ def shown_periods(public: PublicLog, name: str) -> tuple[str, ...]:
 
 
 def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | None:
-    """The figure of a question as a share, or as a count without a share.
+    """The figure of a question as a share, or as a count if the last period has no share.
 
     None where the release cannot answer it at all.
     """
+    periods = shown_periods(public, name)
     for attempt in (question, Question(question.title, question.query, count=True)):
         try:
             line = answers(public, name, attempt).for_people(public.study.size)
@@ -171,8 +172,10 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
             raise
         except UserError:
             continue
+        if not attempt.count and line.points[-1].label != periods[-1]:
+            continue
         look = look_of(public, [line], count=attempt.count)
-        chart = curves([line], shown_periods(public, name), look, SMALL)
+        chart = curves([line], periods, look, SMALL)
         table = numbers_of(line, look)
         title = heading(question.title)
         return Figure(title, attempt.query, (chart,), (table,), count=attempt.count)
