@@ -293,7 +293,7 @@ class Aggregator:
                 for reason, cells in written_part.closed.refused.items():
                     refuse_cells(self.log, cells, reason)
             self.at("refused")
-        counts, accounting = total(
+        counts, accounting, answering = total(
             workplace.study, [written_part.closed for written_part in written]
         )
         by_reason = {str(reason): cells for reason, cells in reports.rejected.items()}
@@ -305,6 +305,7 @@ class Aggregator:
             counted=encoded_counts(counts),
             accounting=order.accounting.plus(refused).plus(accounting),
             records=reports.records,
+            answering=answering,
             read_as=reports.read_as,
             jobs=jobs,
         )

@@ -14,14 +14,12 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
-from stream_dp.errors import Inconsistent
 from stream_dp.log.log import NEVER, Batch, Log, Missing, Positions, Record, Stored
 from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
 from ..intake.dead_letters import cells_of
-from ..intake.markers import FoundMarkers
 from ..intake.rejections import Placing, Rejections, no_rejections, totals
 from ..intake.schema_source import decoder_maker, shape_reader
 from ..intake.table_topic import bound_table
@@ -57,7 +55,7 @@ class PeriodPreview:
 class Preview:
     """The outcome of a close now.
 
-    last_closed: the last closed period; None without a closed period, and if its input is gone.
+    last_closed: the last closed period; None without a closed period.
     periods: the periods to be closed, in order.
     rejected: the cells that were rejected since the last close, or would be by this close.
     obstructed: whether a sender's open transaction hides reports.
@@ -102,7 +100,7 @@ def preview(deployment: Deployment, number: int) -> Preview:
             deployment.check_unpublished()
         closes = journal.closes(entries) or [_unbegun(study, log)]
         copy = _Copy(log, Placing(study, shape_reader(deployment)))
-        inputs, last_closed = _at_last_cut(deployment, cast(Log, copy), closes)
+        inputs = _at_last_cut(deployment, cast(Log, copy), closes)
         if (gate := open_gate(entries)) is not None:
             inputs.read_to_gate(study, gate)
         copy.rejected = no_rejections()  # those of earlier periods are not this close's
@@ -111,7 +109,8 @@ def preview(deployment: Deployment, number: int) -> Preview:
             for open_number in range(closes[-1].number + 1, number + 1):
                 _fold(inputs, open_number, bar)
                 periods.append(_closed(study, inputs))
-        return Preview(last_closed, tuple(periods), copy.rejected, inputs.markers.obstructed)
+        last_closed, obstructed = _last_closed(study, closes), inputs.markers.obstructed
+        return Preview(last_closed, tuple(periods), copy.rejected, obstructed)
 
 
 def _unbegun(study: Study, log: Log) -> Entry:
@@ -131,40 +130,34 @@ def _unbegun(study: Study, log: Log) -> Entry:
     )
 
 
-def _at_last_cut(
-    deployment: Deployment, copy: Log, closes: Sequence[Entry]
-) -> tuple[Inputs, PeriodPreview | None]:
-    """The input at the last cut, and the contents of the last closed period."""
+def _at_last_cut(deployment: Deployment, copy: Log, closes: Sequence[Entry]) -> Inputs:
+    """The input at the last cut."""
     study = deployment.study
-    groups = bound_table(copy, study, closes[0].genesis.groups)
-    snapshots = deployment.snapshots.of(closes[0].message.hash[:12])
+    inputs, _ = recovered_inputs(
+        study,
+        copy,
+        deployment.snapshots.of(closes[0].message.hash[:12]),
+        closes,
+        groups=bound_table(copy, study, closes[0].genesis.groups),
+        context=Context.of(study),
+        decoder_of=decoder_maker(deployment),
+    )
+    return inputs
 
-    decoder = decoder_maker(deployment)(study, closes[0].key)
 
-    def recovered(entries: Sequence[Entry]) -> Inputs:
-        inputs, _ = recovered_inputs(
-            study,
-            copy,
-            snapshots,
-            entries,
-            groups=groups,
-            context=Context.of(study),
-            decoder_of=lambda study, key: decoder,
-        )
-        return inputs
-
-    last = closes[-1]
-    if len(closes) > 1 and not (last.reading is not None and last.reading.another):
-        # From the close before the last, to see the last period's input; the log may have dropped
-        # the reports that this needs.
-        with suppress(Inconsistent):
-            inputs = recovered(closes[:-1])
-            inputs.replay_to(last)
-            last_closed = _closed(study, inputs)
-            decoder.go_on([entry.read_as for entry in closes])
-            inputs.markers, inputs.positions = FoundMarkers.at(study, last), last.next_begin
-            return inputs, last_closed
-    return recovered(closes), None
+def _last_closed(study: Study, closes: Sequence[Entry]) -> PeriodPreview | None:
+    """The contents of the last closed period, as the journal counted them."""
+    if len(closes) == 1:
+        return None
+    before, last = closes[-2].input.accounting, closes[-1].input
+    assert last.accounting is not None
+    return PeriodPreview(
+        label=study.periods.labels[closes[-1].number - 1],
+        people=last.answering.people,
+        answers=last.answering.answers,
+        accepted=last.accounting.accepted - (before.accepted if before else 0),
+        is_given=True,
+    )
 
 
 def _fold(inputs: Inputs, number: int, bar: tqdm[object]) -> None:
@@ -181,14 +174,14 @@ def _closed(study: Study, inputs: Inputs) -> PeriodPreview:
     """Closes the next period of the copy of the population."""
     population = inputs.population
     is_given = not inputs.markers.missing(population.period + 1)
-    (people, answers), accepted = population.answering(), population.accounting.accepted
-    for reason, cells in population.close().refused.items():
+    accepted = population.accounting.accepted
+    closed = population.close()
+    for reason, cells in closed.refused.items():
         inputs.refuse(cells, reason)
-    label = study.periods.labels[population.period - 1]
     return PeriodPreview(
-        label=label,
-        people=people,
-        answers=answers,
+        label=study.periods.labels[population.period - 1],
+        people=closed.answering.people,
+        answers=closed.answering.answers,
         accepted=population.accounting.accepted - accepted,
         is_given=is_given,
     )

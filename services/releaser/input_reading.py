@@ -253,7 +253,9 @@ class Inputs:
         self._context.facts.count(0, self.accounting)
         self.check_log()
         read_as = self._decoder.close_period()
-        counted = replace(period, accounting=self.accounting, read_as=read_as)
+        counted = replace(
+            period, accounting=self.accounting, answering=closed.answering, read_as=read_as
+        )
         return ClosedPeriod(number, counted, closed, snapshot, begun)
 
     def refuse(self, refused: Cells, reason: Reason) -> None:

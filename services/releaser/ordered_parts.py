@@ -323,7 +323,12 @@ class OrderedParts:
         self._context.facts.count(manifest.records, manifest.accounting)
         return ClosedPeriod(
             number,
-            replace(period, accounting=manifest.accounting, read_as=manifest.read_as),
+            replace(
+                period,
+                accounting=manifest.accounting,
+                answering=manifest.answering,
+                read_as=manifest.read_as,
+            ),
             manifest,
             file,
             () if jobs is None else jobs.due(number, manifest.jobs),

@@ -29,7 +29,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.following import following
 from stream_dp.log.log import Log, Positions, Record, Stored
 from stream_dp.log.message import canonical
-from stream_dp.population.accounting import CellCounts
+from stream_dp.population.accounting import Answering, CellCounts
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import Counts, join_populations
 from stream_dp.population.report_decoding import ReadAs
@@ -229,6 +229,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
         the name of the gate's charges.
     accounting: of all cells since the study began.
     records: the number of reports for the period.
+    answering: the people with an answer, and their answers.
     read_as: how the reports were read; None for plain reports.
     jobs: by data set and table, the files of the inputs of jobs that the close begins.
     """
@@ -239,6 +240,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     counted: dict[str, bytes]
     accounting: CellCounts
     records: int
+    answering: Answering = Answering()
     read_as: ReadAs | None = None
     jobs: dict[str, dict[str, SnapshotFile]] = {}
 
@@ -288,7 +290,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
 def gate_manifest(order: Order, people: int, records: int, read_as: ReadAs | None) -> Manifest:
     """The answer to the order of a gate. people: whom the gate counts."""
     counted = encoded_counts({GATE: np.array([people], np.int64)})
-    return Manifest(order.id, order.number, [], counted, order.accounting, records, read_as)
+    return Manifest(order.id, order.number, [], counted, order.accounting, records, read_as=read_as)
 
 
 def encoded_counts(counts: Counts) -> dict[str, bytes]:

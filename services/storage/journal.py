@@ -169,7 +169,9 @@ class Entry:
         if isinstance(head, GateHead):
             return head.counted
         if isinstance(head, CloseHead):
-            return PeriodInput(head.cut, head.marks, head.marked, head.accounting, head.read_as)
+            return PeriodInput(
+                head.cut, head.marks, head.marked, head.accounting, head.answering, head.read_as
+            )
         return PeriodInput(self.genesis.cut, self.genesis.marks, {})
 
     @property
@@ -311,6 +313,7 @@ def close(
         charges=[ChargeHead.of(charge) for charge in charges],
         snapshot=period.snapshot,
         accounting=period.input.accounting,
+        answering=period.input.answering,
         public=list(hashes),
         code_version=__version__,
         jobs=[JobHead.of(job) for job in period.jobs],

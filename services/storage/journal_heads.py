@@ -18,7 +18,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Record
 from stream_dp.log.message import Message, message_records, split_part
 from stream_dp.log.signing import SigningKey
-from stream_dp.population.accounting import CellCounts
+from stream_dp.population.accounting import Answering, CellCounts
 from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
@@ -145,6 +145,7 @@ class PeriodInput(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     marks: by partition, the last period that a marker below the cut closes.
     marked: by partition, the append time of that marker, in milliseconds.
     accounting: the outcome of all cells since the study began; None before the close.
+    answering: the people with an answer for the period, and their answers, at the close.
     read_as: how the records were read; None for plain reports, and before the close.
     """
 
@@ -152,6 +153,7 @@ class PeriodInput(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     marks: dict[int, int]
     marked: dict[int, int]
     accounting: CellCounts | None = None
+    answering: Answering = Answering()
     read_as: ReadAs | None = None
 
 
@@ -197,6 +199,7 @@ class CloseHead(_Head, frozen=True, kw_only=True, tag=CLOSE):
     marked: dict[int, int]
     snapshot: SnapshotFile
     accounting: CellCounts
+    answering: Answering = Answering()
     jobs: list[JobHead] = []
     read_as: ReadAs | None = None
 

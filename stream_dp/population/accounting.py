@@ -47,6 +47,22 @@ class CellCounts:
         }
 
 
+@dataclass(frozen=True)
+class Answering:
+    """Counts of a closed period, before newcomers without a place are refused.
+
+    people: with an answer, admitted or not.
+    answers: to the attributes that each period asks for anew.
+    """
+
+    people: int = 0
+    answers: int = 0
+
+    def plus(self, further: Answering) -> Answering:
+        """Adds the counts of two sets of people."""
+        return Answering(self.people + further.people, self.answers + further.answers)
+
+
 @dataclass
 class Accounting:
     """The running `CellCounts` of a population."""

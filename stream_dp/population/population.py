@@ -30,7 +30,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.study import Study
 from stream_dp.study.table_releases import PastAnswer
 
-from .accounting import Accounting, CellCounts
+from .accounting import Accounting, Answering, CellCounts
 from .cells import CLEARED, Cells, WaitingCells, code_type, rows_by_kind
 from .histories import Columns, Counts, layers_of
 from .index import Index, distinct, sorted_rows
@@ -46,12 +46,14 @@ class ClosedPeriod:
         attribute with a history also has columns of its past (`study.table_releases.PastAnswer`).
     refused: by reason, the cells of people who were not admitted, and cells that contradict a
         fixed value.
+    answering: the people with an answer, and their answers.
     count: computes the counts of a range of slots; it is called after the noise is drawn.
     nobody: the number of leading slots that stand for nobody, and are not counted.
     """
 
     symbols: dict[str, NDArray[np.unsignedinteger]]
     refused: dict[Reason, Cells]
+    answering: Answering
     count: Callable[[slice], dict[str, NDArray[np.int64]]]
     nobody: int = 0
 
@@ -122,6 +124,17 @@ class FinalCells:
             rows = row_of[people]
             columns[int(cells.attribute[rows[0]])] = FinalColumn(people, rows, cells.code[rows])
         return cls(hi[first], lo[first], columns)
+
+    def answering(self, study: Study) -> Answering:
+        """Counts the people with an answer, and their answers.
+
+        Answers of attributes that carry over or are fixed are not counted.
+        """
+        answers = 0
+        for index, attribute in enumerate(study.attributes.values()):
+            if index in self.columns and not (attribute.fixed or attribute.carries):
+                answers += int(np.count_nonzero(self.columns[index].coded))
+        return Answering(int(np.count_nonzero(self.coded())), answers)
 
     def coded(self) -> NDArray[np.bool_]:
         """Marks people with a cell that does not clear an answer."""
@@ -243,19 +256,6 @@ class Population:
         self.pending.update(cells_by_period(cells))
         self.waiting.add(cells)
 
-    def answering(self) -> tuple[int, int]:
-        """Counts the people with an answer for the next period, admitted or not, and their answers.
-
-        Answers of attributes that carry over or are fixed are not counted.
-        """
-        waiting = self.waiting.all()
-        final = FinalCells.of(waiting.take(waiting.period == self.period + 1))
-        answers = 0
-        for index, attribute in enumerate(self.study.attributes.values()):
-            if index in final.columns and not (attribute.fixed or attribute.carries):
-                answers += int(np.count_nonzero(final.columns[index].coded))
-        return int(np.count_nonzero(final.coded())), answers
-
     def returning(self) -> int:
         """Counts the people with an answer for the next period and an earlier place.
 
@@ -282,6 +282,7 @@ class Population:
         period = self.period + 1
         cells = self.waiting.pop(period)
         final = FinalCells.of(cells)
+        answering = final.answering(self.study)
         slots = self.index.find(final.hi, final.lo)
         new = np.flatnonzero((slots < 0) & final.coded())
         self._admit(final.hi[new], final.lo[new], self._room if room is None else room)
@@ -322,7 +323,7 @@ class Population:
                 counts |= counter(slots)
             return {release.name: counts[release.name] for release in self.study.releases}
 
-        return ClosedPeriod(symbols, refused, count, self.nobodies)
+        return ClosedPeriod(symbols, refused, answering, count, self.nobodies)
 
     def _pasts(self) -> dict[str, NDArray[np.unsignedinteger]]:
         """Moves the columns of the past by a period. Returns all people's codes by column."""

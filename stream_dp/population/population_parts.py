@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Study
 
-from .accounting import Accounting, CellCounts
+from .accounting import Accounting, Answering, CellCounts
 from .cells import Cells, WaitingCells
 from .index import Index
 from .population import Population, cells_by_period
@@ -33,7 +33,7 @@ class ClosedPart:
     counts: by release, the counts of its people.
     nobody: by release, the counts of an unclaimed slot; empty unless the study declares a size.
     accounting: of the cells that came with this period; pending is the increase.
-    refused: as in `ClosedPeriod`.
+    refused, answering: as in `ClosedPeriod`.
     """
 
     people: int
@@ -42,6 +42,7 @@ class ClosedPart:
     nobody: Counts
     accounting: CellCounts
     refused: Mapping[Reason, Cells]
+    answering: Answering
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def close_part(population: Population, cells: Cells, room: int | None = None) ->
         nobody=closed.count(slice(0, closed.nobody)) if closed.nobody else {},
         accounting=accounting,
         refused=closed.refused,
+        answering=closed.answering,
     )
 
 
@@ -116,8 +118,10 @@ def allot(newcomers: Sequence[int], room: int) -> list[int]:
     return rooms
 
 
-def total(study: Study, closed_parts: Sequence[ClosedPart]) -> tuple[Counts, CellCounts]:
-    """Adds up the counts of all parts by release, and the accounting of their cells.
+def total(
+    study: Study, closed_parts: Sequence[ClosedPart]
+) -> tuple[Counts, CellCounts, Answering]:
+    """Adds up the counts of all parts by release, the accounting of their cells, and their answers.
 
     If the study declares a size, each unclaimed slot counts as somebody who never answered.
     """
@@ -129,10 +133,11 @@ def total(study: Study, closed_parts: Sequence[ClosedPart]) -> tuple[Counts, Cel
         of_people = np.sum([closed.counts[release.name] for closed in closed_parts], axis=0)
         of_nobody = unclaimed * closed_parts[0].nobody[release.name] if unclaimed else 0
         counts[release.name] = of_people + of_nobody
-    accounting = CellCounts(rejected={})
+    accounting, answering = CellCounts(rejected={}), Answering()
     for closed in closed_parts:
         accounting = accounting.plus(closed.accounting)
-    return counts, accounting
+        answering = answering.plus(closed.answering)
+    return counts, accounting, answering
 
 
 def split_population(population: Population, count: int) -> list[Population]:

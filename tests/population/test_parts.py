@@ -78,7 +78,7 @@ class InParts:
                     assert self.both[0][i] == self.both[1][i]
             closed = again
         self.files = self.both[-1]
-        counts, accounting = total(self.study, closed)
+        counts, accounting, self.answering = total(self.study, closed)
         unreadable = CellCounts(received=rejected.total(), rejected=rejected)
         self.accounting = self.accounting.plus(accounting).plus(unreadable)
         self.people, self.period = sum(part.people for part in closed), self.period + 1
@@ -122,6 +122,7 @@ def check(study, decoder, stream, count, shuffled):
         }
         assert refused == places_of(closed)
         assert parts.accounting == everybody.accounting.counts
+        assert parts.answering == closed.answering
         assert set(parts.accounting.rejected) <= set(REASONS)
         assert parts.people == everybody.people
     return everybody, parts

@@ -117,6 +117,24 @@ def test_what_the_first_period_holds_before_and_after_its_end(study, capsys):
     ]
 
 
+def test_reports_below_the_last_cut_are_not_read_again(study, capsys, monkeypatch):
+    send(study, "january.csv", JANUARY)
+    main(["close", str(study), "2021-01"])
+    released(study)
+    send(study, "february.csv", "a,2021-02,no,\n")
+    capsys.readouterr()
+    cut, read, begins = len(reports_of(study)) - 1, SqliteLog.read, []
+
+    def noted(log, topic, positions, *arguments):
+        begins.extend([positions[0]] if topic == REPORTS else [])
+        return read(log, topic, positions, *arguments)
+
+    monkeypatch.setattr(SqliteLog, "read", noted)
+    shown = checked(capsys, study, "2021-02")
+    assert [shown["before"]["people"], shown["periods"][0]["people"]] == [3, 1]
+    assert min(begins) == cut
+
+
 def checked(capsys, study, period):
     """What `close --check` shows; it ends with 0, whether or not it has doubts."""
     return json_output(capsys, "close", study, period, "--check")
