@@ -24,11 +24,13 @@ fitted = stream_dp.fit_tables(
     group_values={"region": ["north", "south"]},
     person_values={"work": ["yes", "no"]},
     most=3,
-    rho="1/10",
+    epsilon=1,
+    delta=1e-6,
     rounds=5,
 )
 groups, people = fitted.sample(seed=2)
 
+print(fitted, "with eps", fitted.epsilon)
 print(fitted.model.title, dict(fitted.model.notes))
 answers = fitted.model.measurements
 for query, value in list(zip(answers.queries, answers.values, strict=True))[:5]:

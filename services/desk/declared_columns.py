@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stream_dp.batch.fit_tables import exact_budget
 from stream_dp.errors import UserError, visible
 from stream_dp.population.celltext import cell_text
-from stream_dp.privacy.zcdp import rho_within
 from stream_dp.release.published_tables import number_cells
 from stream_dp.study import Numbers, Scale, Study
-from stream_dp.study.call_arguments import Number, exact_delta, exact_rho
+from stream_dp.study.call_arguments import Number, exact_delta
 from stream_dp.study.field_types import ABSENT, NAME_PATTERN, is_formula
 from stream_dp.study.scale import code_notice
 from stream_dp.studyfile import parse_study
@@ -46,11 +46,7 @@ _ARGUMENTS = (
 def budget(rho: Number | None, epsilon: Number | None, delta: Number) -> tuple[Fraction, Fraction]:
     """rho, and delta. Raises UserError unless one of rho and epsilon is given, and sound."""
     exact = exact_delta(delta)
-    if (rho is None) == (epsilon is None):
-        raise UserError("rho, epsilon: give one of the two")
-    if epsilon is None:
-        return exact_rho("rho", rho), exact
-    return rho_within(exact_rho("epsilon", epsilon), exact), exact
+    return exact_budget(rho, epsilon, exact)[0], exact
 
 
 def one_study(
@@ -130,7 +126,7 @@ class DeclaredColumn:
         special: Sequence[int] | None = None,
     ) -> DeclaredColumn:
         """The column of an argument `values`. Raises UserError for what is no list of values."""
-        given = _listed(values)
+        given = listed_values(values)
         ranges = [value for value in given or () if isinstance(value, range) and value]
         if not given or len(ranges) < sum(isinstance(value, range) for value in given):
             raise UserError(
@@ -215,7 +211,7 @@ class DeclaredColumn:
         return pa.array([*self.values, None]).take(pa.array(codes.astype(np.int64)))
 
 
-def _listed(values: object) -> list[Any] | None:
+def listed_values(values: object) -> list[Any] | None:
     """The values of a list, a range, an array or a column; None for anything else.
 
     Cells without a value, such as NaN, are None.
@@ -333,7 +329,7 @@ def column_name(name: object, argument: str) -> str:
 
 def checked_codes(codes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The codes of the argument `special`. Raises UserError."""
-    listed = {name: _listed(several) for name, several in codes.items()}
+    listed = {name: listed_values(several) for name, several in codes.items()}
     for name, several in listed.items():
         if several is None or any(type(code) is not int for code in several):
             raise UserError(f"special: '{name}' needs a list of whole numbers, such as [-9, -8]")

@@ -45,6 +45,7 @@ from .declared_columns import (
     budget,
     column_name,
     declared_columns,
+    listed_values,
     named,
     one_study,
 )
@@ -267,7 +268,8 @@ def fit(
     derived: columns of `values` that are a public function of another column, such as
         `{"sector": {"of": "trade", "values": {"baker": "food", "smith": "metal"}}}`. Every
         synthetic row keeps the function.
-    kind: `table` by default; `mixture`, `rap` or `match`.
+    kind: `table` by default; `mixture`, `rap` or `match`. With `members`, the kinds and the default
+        are those of `fit_tables`.
     unit: who is protected, for the words of the guarantee.
     members: a row for each member of a household. The result is that of `fit_tables`, with the
         relation `replace_in_place`; `values` has the columns of both tables.
@@ -307,7 +309,8 @@ def fit(
             person_values=of_members,
             most=checked_whole("most", most),
             rho=spent,
-            kind=kind or "mwem",
+            delta=exact,
+            kind=kind,
             simulation_seed=simulation_seed,
         )
     if key is not None or most is not None:
@@ -368,7 +371,12 @@ def _split(
     values: Mapping[str, Values] | None, groups: ArrowStream, members: ArrowStream
 ) -> tuple[dict[str, Values], dict[str, Values]]:
     """The values of the columns of households, and of their members. Raises UserError."""
-    declared: dict[str, Values] = {n: list(v) for n, v in named(values, "values").items()}
+    declared: dict[str, Values] = {}
+    for name, given in named(values, "values").items():
+        several = listed_values(given)
+        if several is None:
+            raise UserError(f"values: '{name}' needs a list of its possible values")
+        declared[name] = several
     homes = arrow_table(groups, "table").column_names
     people = arrow_table(members, "members").column_names
     for name in declared:

@@ -286,7 +286,7 @@ HOMES = pa.table({"home": [1, 2, 3], "region": ["north", "south", "south"]})
 MEMBERS = pa.table({"home": [1, 1, 2, 3], "work": ["yes", "no", "yes", "no"]})
 OF_HOMES = {
     **{"members": MEMBERS, "key": "home", "most": 2, "rho": 1, "delta": 1e-9},
-    **{"neighbours": "replace_in_place", "simulation_seed": 1},
+    **{"neighbours": "replace_in_place", "simulation_seed": 1, "kind": "independent"},
     "values": {"region": ["north", "south"], "work": ["yes", "no"]},
 }
 
@@ -306,6 +306,7 @@ def test_households_are_fitted_with_their_members():
         ({"members": None}, "key, most: are for households"),
         ({"key": None}, "key: None is no name of a column"),
         ({"most": 0}, "most: must be a whole number from 1 on"),
+        ({"values": {"work": "yes"}}, "values: 'work' needs a list"),
     ],
 )
 def test_households_that_cannot_be_fitted_are_one_line(changes, line):
