@@ -90,6 +90,7 @@ class PublicLog:
     cache: a folder for what takes long to compute, None for none (`answers/linear_system.py`)
     count_panels: whether panels are counted while they are read, so that estimates need no panel
         in memory, and many of them take little time
+    until: the hash of the last message to read; None for all
 
     >>> import pyarrow, stream_dp
     >>> study = stream_dp.parse_study({
@@ -120,6 +121,7 @@ class PublicLog:
         *,
         cache: Path | None = None,
         count_panels: bool = False,
+        until: str | None = None,
     ) -> None:
         self.cache = cache
         self.reading: tuple[str, ...] = ()
@@ -130,6 +132,8 @@ class PublicLog:
         self.signatures = Signatures()
         try:
             for message in read_messages(log, RELEASES, "public log"):
+                if self.messages and self.messages[-1].hash == until:
+                    break
                 if not self.messages:
                     self.study = declared_study(message)
                 if self.signatures.check(message) or not self.messages:

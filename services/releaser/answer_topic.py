@@ -1,7 +1,9 @@
 """The public topic of answers: each publication's answers, in one transaction, once.
 
-The answers follow from published bytes alone. The topic's last record names the last publication
-whose answers are there. A releaser that starts writes the answers of all later publications.
+The answers follow from published bytes alone. A publication's answers are unbiased, because the
+weights of answers of least error come later. The message with a panel's weights brings the answers
+of its last period again, under the same keys. The topic's last record names the last message whose
+answers are there. A releaser that starts writes the answers of all later messages.
 
 A record is JSON with its schema, as Kafka Connect's JsonConverter reads it, or Avro. A record of
 Avro is a zero byte, the schema's id in a registry (4 bytes, the most significant first), and the
@@ -16,7 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import get_args, get_type_hints
 
-from stream_dp.answers.flat_answers import FlatAnswer, flat_answers
+from stream_dp.answers.flat_answers import FlatAnswer, flat_answers, weighted_answers
+from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
 from stream_dp.log.chain import read_parts
 from stream_dp.log.log import Log, Record, Writer
@@ -28,12 +31,13 @@ from stream_dp.log.message import (
     manifest_message,
     parts_in_records,
 )
-from stream_dp.release.public_reader import READERS, checked_release, keep_all
+from stream_dp.release.public_reader import READERS, AnyCertificate, checked_release, keep_all
+from stream_dp.release.published_weights import WEIGHTS_TYPE, WeightsStatement
 from stream_dp.study import Study
 from stream_dp.study.topics import ESTIMATES, RELEASES
 
 KEY = ("study", "release", "period", "region", "query", "measure")  # which answer it is
-MESSAGE = "stream-dp-message"  # the header with the hash of the publication
+MESSAGE = "stream-dp-message"  # the header with the hash of the message
 _CONNECT = {str: "string", float: "double", bool: "boolean"}
 _JSON = {str: "string", float: "number", bool: "boolean"}
 
@@ -148,6 +152,11 @@ _AT_ONCE = 1000  # records of a read
 _TYPES = {reader.message_type for reader in READERS.values()}
 
 
+def _of_panels(study: Study, certificate: AnyCertificate, table: str) -> bool:
+    """Whether answers about panels need a table."""
+    return study.batch(certificate.release) is None and table in ("measurements", "estimates")
+
+
 @dataclass
 class AnswerTopic:
     """Writes the answers of publications.
@@ -162,34 +171,49 @@ class AnswerTopic:
     schema: int | None = None
 
     def catch_up(self, chain: Sequence[Message]) -> None:
-        """Writes the answers of the publications after the last one with answers in the topic.
+        """Writes the answers of the messages after the last one with answers in the topic.
 
         chain: the public log's messages, without their parts.
         """
         last = self._last()
         hashes = [message.hash for message in chain]
         for message in chain[hashes.index(last) + 1 if last in hashes else 0 :]:
-            if message.head.get("type") in _TYPES:
+            kind = message.head.get("type")
+            if kind == WEIGHTS_TYPE:
+                self._write_weighted(message)
+            elif kind in _TYPES:
                 self._write(read_parts(self.public, RELEASES, message, "public log"))
 
     def add(self, records: Sequence[Record]) -> None:
-        """Writes the answers of the publications among published records."""
+        """Writes the answers of the messages among published records."""
         parts = list[Record]()
         for record in records:
             if dict(record.headers)[PART] != MANIFEST:
                 parts.append(record)
                 continue
             message = manifest_message(record.value or b"")
-            if message.head.get("type") in _TYPES:
+            kind = message.head.get("type")
+            if kind == WEIGHTS_TYPE:
+                self._write_weighted(message)
+            elif kind in _TYPES:
                 self._write(replace(message, parts=parts_in_records(parts)))
             parts = []
 
     def _write(self, message: Message) -> None:
         """Writes the answers of one publication in one transaction."""
         published = checked_release(self.study, message, keep_all)
-        answers = flat_answers(self.study, published)
-        time = self.study.periods.release_time(published.certificate.number)
+        self._commit(flat_answers(self.study, published), published.certificate.number)
+
+    def _write_weighted(self, message: Message) -> None:
+        """Writes the answers that weights bring in one transaction."""
+        head = WeightsStatement.model_validate(message.head)
+        public = PublicLog(self.public, _of_panels, until=message.hash)
+        self._commit(weighted_answers(public, head.release, message.hash), head.number)
+
+    def _commit(self, answers: Sequence[FlatAnswer], number: int) -> None:
+        """number: of the period that was published last."""
         if answers:
+            time = self.study.periods.release_time(number)
             self.writer.commit(answer_records(answers, time, self.schema))
 
     def _last(self) -> str:

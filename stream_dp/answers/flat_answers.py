@@ -1,9 +1,10 @@
 """The answers of a publication in flat records, for tables in other systems.
 
 They follow from the bytes of that publication alone, so that everybody computes the same. Panels
-have the estimates that the release states. Tables have each value of each column. Sizes have the
-examples of queries for every region. An answer without a value is left out. Answers after the first
-`MOST` are left out.
+have the estimates that the release states. Once the weights of a panel are published, the answers
+of its last period follow again, as an analyst gets them by default. Tables have each value of each
+column. Sizes have the examples of queries for every region. An answer without a value is left out.
+Answers after the first `MOST` are left out.
 """
 
 from __future__ import annotations
@@ -29,10 +30,17 @@ from stream_dp.release.size_answers import EXAMPLES
 from stream_dp.study import Release, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 
-from .answering import published_tables
+from .answering import PanelAnswers, PublishedLog, published_tables
+from .estimator import StreamEstimator
 from .joint_answers import Ratios, fieller_ratio, with_error
 from .measurement_blocks import Floats
-from .panel_answer import among_respondents, release_query
+from .panel_answer import (
+    PanelQuery,
+    among_respondents,
+    joint_panel_answers,
+    release_query,
+    share_query,
+)
 from .query import WindowQuery
 from .tables.table_answer import answering
 
@@ -49,7 +57,10 @@ class FlatAnswer(NamedTuple):
     error: the standard error of the privacy noise; None where no measurement says it. Of a share
         among respondents in a joint release, an upper bound
     lower, upper: the interval of the level `level`; None without one
-    message: the hash of the publication
+    method: how the value was computed, in words
+    unbiased, unbiased_error, unbiased_lower, unbiased_upper: beside an answer of least error, the
+        unbiased one; else None
+    message: the hash of the publication, or of the weights of its answers
     simulated: whether the noise came from a seed
     """
 
@@ -66,6 +77,11 @@ class FlatAnswer(NamedTuple):
     lower: float | None
     upper: float | None
     level: float
+    method: str
+    unbiased: float | None
+    unbiased_error: float | None
+    unbiased_lower: float | None
+    unbiased_upper: float | None
     message: str
     simulated: bool
 
@@ -82,7 +98,9 @@ def flat_answers(study: Study, published: AnyPublished) -> list[FlatAnswer]:
 
 
 def _flat(study: Study, answer: Answer, message: str, simulated: bool) -> FlatAnswer:
-    low, high = answer.interval or (None, None)
+    value, error, lower, upper = _numbers(answer)
+    unbiased = (None,) * 4 if answer.unbiased is None else _numbers(answer.unbiased)
+    assert value is not None
     return FlatAnswer(
         study=study.name,
         release=answer.release,
@@ -92,19 +110,62 @@ def _flat(study: Study, answer: Answer, message: str, simulated: bool) -> FlatAn
         measure=answer.measure,
         unit=answer.unit,
         people=answer.base if answer.measure == "share" else None,
-        value=_rounded(answer.value),
-        error=None if answer.standard_error is None else _rounded(answer.standard_error),
-        lower=None if low is None else _rounded(low),
-        upper=None if high is None else _rounded(high),
+        value=value,
+        error=error,
+        lower=lower,
+        upper=upper,
         level=LEVEL,
+        method=answer.method,
+        unbiased=unbiased[0],
+        unbiased_error=unbiased[1],
+        unbiased_lower=unbiased[2],
+        unbiased_upper=unbiased[3],
         message=message,
         simulated=simulated,
     )
 
 
-def _rounded(value: float) -> float:
-    """The value to 9 digits, which is the same on every machine."""
-    return float(f"{value:.9g}")
+def _numbers(answer: Answer) -> tuple[float | None, ...]:
+    """The value, the error and both ends, to 9 digits, which are the same on every machine."""
+    low, high = answer.interval or (None, None)
+    numbers = (answer.value, answer.standard_error, low, high)
+    return tuple(None if number is None else float(f"{number:.9g}") for number in numbers)
+
+
+_AT_ONCE = 100  # answers whose covariance is computed
+
+
+def weighted_answers(log: PublishedLog, name: str, message: str) -> list[FlatAnswer]:
+    """The answers of a panel's last period, as an analyst gets them by default, in a fixed order.
+
+    log: up to the weights of this panel. message: their hash. Empty for weights that are older
+    than the last publication about the people.
+    """
+    study, declared = log.study, log.study.release(name)
+    published, panels = log.release_at(name, None), PanelAnswers(log)
+    least = panels.least(name)
+    if least is None:
+        return []
+    best, number = StreamEstimator(*panels.measured(name)), published.certificate.number
+    stated, found = flat_answers(study, published), dict[tuple[str, str], FlatAnswer]()
+    for count in (True, False):
+        texts = [
+            a.query
+            for a in stated
+            if (a.measure == "count") == count and a.query.startswith(("pattern ", "total "))
+        ]
+        for start in range(0, len(texts), _AT_ONCE):
+            parsed = [
+                PanelQuery(best, query, number, among)
+                for text in texts[start : start + _AT_ONCE]
+                for query, among in [share_query(study, declared, text, count=count)]
+            ]
+            unbiased = joint_panel_answers(parsed, count=count).answers
+            for text, query, answer in zip(texts[start:], parsed, unbiased, strict=False):
+                flat = _flat(study, least.answer(query, answer), message, stated[0].simulated)
+                found[text, flat.measure] = flat
+    keys = [(answer.query, answer.measure) for answer in stated]
+    return [found[key] for key in keys if key in found]
 
 
 METHOD = "unbiased, from the measurements of this release alone"

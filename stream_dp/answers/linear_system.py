@@ -144,6 +144,7 @@ def _hash(text: str) -> str:
 
 _REPEATED = 1e-10  # of an equality's variance: below it, it follows from the others
 _WORTH_KEEPING = 100  # equalities: fewer are solved in a moment
+_MOST_UNITS = 2_000_000  # numbers in memory that make repeated answers fast
 _CERTAIN = 1e-13  # of an answer's variance without equalities: below it, a rounding of floats
 
 
@@ -235,8 +236,11 @@ class System:
         questions: Q, (n, unknowns).
         constants: c, (n,).
         """
+        size = self.equalities.right_side.size
         values, bound = constants.copy(), np.zeros((constants.size, 0))
-        gvq = np.zeros((self.equalities.right_side.size, constants.size))  # G V Q'
+        gvq = np.zeros((size, constants.size))  # G V Q'
+        if size and self._bound_units is not None:
+            bound = np.zeros((constants.size, self.factor.rows.size))
         rows, columns, entries = [], [], []
         for i in np.unique(np.searchsorted(self.starts, questions.indices, side="right") - 1):
             start, end = self.starts[i : i + 2]
@@ -244,7 +248,9 @@ class System:
             questioned = np.flatnonzero(np.diff(block_questions.indptr))
             coordinates = self.blocks[i].coordinates(block_questions[questioned])
             values[questioned] += coordinates @ self.blocks[i].data
-            if gvq.size:
+            if size and self._bound_units is not None:
+                bound[questioned] += coordinates @ self._bound_units[start:end]
+            elif size:
                 block_equalities = self.equalities.of_block[i]
                 gvq[:, questioned] += self.blocks[i].spread(block_equalities, coordinates)
             sparse = coordinates.tocoo()
@@ -255,8 +261,8 @@ class System:
         all_coordinates = scipy.sparse.csr_array(
             (_joined(entries, float), positions), shape=questions.shape
         )
-        if gvq.size:
-            bound = self.factor.solved(gvq).T
+        if size:
+            bound = self.factor.solved(gvq).T if self._bound_units is None else bound
             values += bound @ self.factor.gap
         return _rounded(Answers(values, all_coordinates, bound))
 
@@ -278,6 +284,20 @@ class System:
                     g_u0 += block.spread(g, scipy.sparse.csr_array(data[:, start:end]))
             errors -= answers.bound @ self.factor.solved(g_u0)
         return errors.T
+
+    @cached_property
+    def _bound_units(self) -> Floats | None:
+        """The rows of B for single coordinates, (unknowns, rank), as B is linear in A. They make
+        repeated answers fast. None if they would need much memory.
+        """
+        size, count = self.equalities.right_side.size, int(self.starts[-1])
+        if size * count > _MOST_UNITS:
+            return None
+        coordinates = [
+            block.coordinates(g).toarray()
+            for block, g in zip(self.blocks, self.equalities.of_block, strict=True)
+        ]
+        return self.factor.solved(np.hstack(coordinates)).T
 
     @cached_property
     def factor(self) -> Factor:
@@ -324,8 +344,9 @@ def _rounded(answers: Answers) -> Answers:
     certain = (answers.variances == 0) & (np.abs(answers.values % 1 - 0.5) > 0.5 - 1e-6)
     if not certain.any():
         return answers
-    coordinates, bound = answers.coordinates.tolil(), answers.bound.copy()
-    coordinates[np.flatnonzero(certain)] = 0
+    coordinates, bound = answers.coordinates, answers.bound.copy()
+    uncertain = np.repeat(~certain, np.diff(coordinates.indptr))
+    coordinates.data = coordinates.data * uncertain
     bound[certain] = 0
     values = np.where(certain, np.rint(answers.values), answers.values)
-    return Answers(values, scipy.sparse.csr_array(coordinates), bound)
+    return Answers(values, coordinates, bound)

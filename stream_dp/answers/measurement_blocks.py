@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
 # No mechanism's errors are: floats cannot hold the sum of information so different.
+_FEW = 4  # questions of a single answer
 UNLIKE = "public log: measurements with errors too unlike to be put together"
 
 
@@ -429,6 +430,11 @@ class CoupledBlock(RootBlock):
             yield index, solution
 
     def coordinates(self, questions: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        if questions.shape[0] <= _FEW:  # one conversion is faster than one for each threshold
+            dense = np.zeros(questions.shape)
+            for index, solution in self._backward(questions):
+                dense[:, self._starts[index] : self._starts[index + 1]] = solution.T
+            return scipy.sparse.csr_array(dense)
         blocks = [scipy.sparse.csr_array((questions.shape[0], size)) for size in self.sizes]
         for index, solution in self._backward(questions):
             blocks[index] = scipy.sparse.csr_array(solution.T)

@@ -227,24 +227,23 @@ def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointA
     Raises UserError where one of them is not measured.
     """
     stream = queries[0].best.stream
-    questions = [query.question() for query in queries]
+    questions, size = [query.question() for query in queries], len(queries)
     if count:
         answers = stream.answers(questions)
         covariance = answers.covariance(answers)
         return _joint(queries, answers.values, np.sqrt(answers.variances), covariance, count=True)
     people = [query.people for query in queries]
     people_questions = [query[0] for query in people if query is not None]
-    if len(people_questions) < len(queries):
+    if len(people_questions) < size:
         raise UserError(NO_PEOPLE)
-    answers, numbers = stream.answers(questions), stream.answers(people_questions)
-    x, n, cov_xn = answers.values, numbers.values, answers.covariance(numbers)
+    answers = stream.answers([*questions, *people_questions])
+    covariance, variances = answers.covariance(answers), answers.variances
+    x, n = answers.values[:size], answers.values[size:]
     shares = x / n
-    covariance = np.block(
-        [[answers.covariance(answers), cov_xn], [cov_xn.T, numbers.covariance(numbers)]]
-    )
     jacobian = np.hstack([np.diag(1 / n), np.diag(-shares / n)])
     of_shares = jacobian @ covariance @ jacobian.T
-    ratios = Ratios(x, answers.variances, n, numbers.variances, cov_xn.diagonal())
+    of_both = covariance[:size, size:].diagonal()
+    ratios = Ratios(x, variances[:size], n, variances[size:], of_both)
     _, errors, low, high = (column.tolist() for column in ratios.intervals())
     sampled = sampled_shares(ratios, queries[0].release.study.sampling)
     first_order = np.sqrt(np.maximum(0.0, of_shares.diagonal()))

@@ -92,6 +92,43 @@ def test_a_study_that_has_begun_gets_all_its_answers(sent: StudyFolder) -> None:
     assert answers(sent) == expected(sent)
 
 
+@pytest.mark.parametrize(
+    "stop", [None, ("weights-committed", 1), ("published", PERIODS + 2), ("answered", PERIODS + 2)]
+)
+def test_weights_bring_the_default_answers_once(
+    sent: StudyFolder, stop: tuple[str, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_dp.answers.error_weights.RERUNS", 3)
+    if stop is not None:
+        with pytest.raises(Killed):
+            sent.run(estimates=True, weights=True, at=stop_at(*stop))
+    assert sent.run(estimates=True, weights=True)
+    stated = expected(sent)
+    found = answers(sent)
+    assert found[: len(stated)] == stated
+    with sent.public() as log:
+        public = PublicLog(log)
+    weights = {w.message.hash for w in public.weights.values()}
+    assert {answer["message"] for answer in found[len(stated) :]} == weights
+    keys = [tuple(answer[name] for name in KEY) for answer in found[len(stated) :]]
+    assert len({*keys}) == len(keys)
+    assert {*keys} == {tuple(a[n] for n in KEY) for a in stated if a["period"] == LABELS[-1]}
+    for answer in found[len(stated) :: 7]:
+        default = public.answer(
+            answer["release"],
+            answer["query"],
+            answer["period"],
+            count=answer["measure"] == "count",
+        )
+        numbers = [default.value, default.standard_error, *default.interval]
+        assert [answer[n] for n in ("value", "error", "lower", "upper")] == pytest.approx(numbers)
+        assert answer["method"] == default.method
+        alone = default.unbiased and default.unbiased.value
+        assert answer["unbiased"] == (alone and pytest.approx(alone))
+    assert sent.run(estimates=True, weights=True)
+    assert answers(sent) == found
+
+
 def test_the_releases_are_the_same_with_and_without_the_topic(sent: StudyFolder, tmp_path) -> None:
     copy = sent.copy(tmp_path / "copy")
     assert sent.run(estimates=True)
@@ -113,8 +150,8 @@ def test_the_schema_for_connect_is_that_of_the_answers(sent: StudyFolder) -> Non
     assert {f["field"] for f in CONNECT_SCHEMA["fields"] if f["optional"]} == {
         "people",
         "error",
-        "lower",
-        "upper",
+        *("lower", "upper"),
+        *("unbiased", "unbiased_error", "unbiased_lower", "unbiased_upper"),
     }
 
 
@@ -146,6 +183,7 @@ def test_texts_and_missing_numbers_are_encoded_as_avro_libraries_do() -> None:
             None,
             -1e300,
             0.95,
+            *("least error", None, -0.0, 1e9, 2.5),
             "m",
             True,
         )
