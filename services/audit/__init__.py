@@ -1,1 +1,1 @@
-"""A lower bound on the cost of a release, proved from runs on simulated people."""
+"""A lower bound on the cost of a study, proved from runs on simulated people."""

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -140,6 +141,18 @@ def simulated_people(
 
     members: ids of members of groups, who are enrolled before everybody else.
     """
+    population = simulated_population(study, cells, people, members)
+    closed = tuple(population.close() for _ in range(periods))
+    return SimulatedPeople(population, closed, slots_of(study, population, [*people, *members]))
+
+
+def simulated_population(
+    study: Study,
+    cells: Sequence[Cell],
+    people: Mapping[str, History],
+    members: Sequence[str] = (),
+) -> Population:
+    """Reads the reports of people, and closes no period. members: as in `simulated_people`."""
     decoder, population = Decoder(study, _KEY), Population(study)
     enrolled = decoder.hashes(decoder.ids(members))
     population.enrol(enrolled[:, 0], enrolled[:, 1])
@@ -148,14 +161,19 @@ def simulated_people(
         for offset, value in enumerate(reports(cells, people))
     ]
     population.fold(*decoder.decode(stored, 0))
-    closed = tuple(population.close() for _ in range(periods))
-    ids = list(dict.fromkeys([*people, *members]))
+    return population
+
+
+def slots_of(study: Study, population: Population, ids: Sequence[str]) -> dict[str, int]:
+    """The slots of simulated people in a population, by id; -1 for nobody."""
+    decoder, ids = Decoder(study, _KEY), list(dict.fromkeys(ids))
     hashes = decoder.hashes(decoder.ids(ids))
     slots = population.slots(hashes[:, 0], hashes[:, 1]).tolist()
-    return SimulatedPeople(population, closed, dict(zip(ids, slots, strict=True)))
+    return dict(zip(ids, slots, strict=True))
 
 
-Costs = Callable[[Sequence[tuple[History, History | None]]], Sequence[float]]
+Pair = tuple[History, History | None]  # None for nobody
+Costs = Callable[[Sequence[Pair]], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -171,7 +189,13 @@ class WorstPair:
 
 
 def worst_pair(
-    cells: Sequence[Cell], costs: Costs, *, absence: bool, most: int, starts: int = 4
+    cells: Sequence[Cell],
+    costs: Costs,
+    *,
+    absence: bool,
+    most: int,
+    starts: int = 4,
+    begin: Sequence[Pair] = (),
 ) -> WorstPair:
     """Searches the two histories with the largest cost, by changes of one cell at a time.
 
@@ -179,10 +203,11 @@ def worst_pair(
     absence: whether the second history is nobody's.
     most: pairs whose cost is computed, about.
     starts: how many searches begin at random histories, beside those at constant ones.
+    begin: pairs at which the first searches begin.
     """
     rng = np.random.default_rng(0)
     best, spent = WorstPair((), None, -1.0), 0
-    for pair in _starts(cells, rng, absence, starts):
+    for pair in chain(begin, _starts(cells, rng, absence, starts)):
         (cost,) = costs([pair])
         improved, spent = True, spent + 1
         while improved and spent < most:
@@ -203,9 +228,6 @@ def worst_pair(
         if spent >= most:
             break
     return best
-
-
-Pair = tuple[History, History | None]
 
 
 def _starts(

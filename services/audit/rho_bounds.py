@@ -11,6 +11,7 @@ holds for the score, as post-processing costs nothing.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+APART = 4.0  # standard deviations that the worlds of an audit are to be apart
 _ORDERS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 
 
@@ -27,12 +29,22 @@ class TwoScores(NamedTuple):
     first, second: (runs,) each; high scores speak for the second world.
     middle: a score between the two worlds' scores without noise.
     size: the number of people.
+    normal: whether the scores may be taken as normal.
+    alone: of parts whose charge covers them without all others: name, charge and scores.
     """
 
     first: Floats
     second: Floats
     middle: float
     size: int
+    normal: bool = True
+    alone: tuple[tuple[str, Fraction, TwoScores], ...] = ()
+
+
+def best_bound(scores: TwoScores, error: float) -> float:
+    """The larger of both lower bounds on rho; of other scores than normal ones the counted one."""
+    counted = counted_bound(scores, error)
+    return max(counted, gaussian_bound(scores, error)) if scores.normal else counted
 
 
 def gaussian_bound(scores: TwoScores, error: float) -> float:

@@ -202,9 +202,16 @@ def log_ratio(
             values, before, after = run.exact + run.noise, a.exact, b.exact
             squares = (values - before) ** 2 - (values - after) ** 2
             total += float((squares / (2 * run.variances)).sum())
-        for x, y in zip(a.choices, b.choices, strict=True):
-            total += y.log_probability - x.log_probability
-    return total
+    return total + choice_log_ratio(first, second)
+
+
+def choice_log_ratio(first: Sequence[WatchedRound], second: Sequence[WatchedRound]) -> float:
+    """The part of `log_ratio` that is of choices."""
+    return sum(
+        y.log_probability - x.log_probability
+        for a, b in zip(first, second, strict=True)
+        for x, y in zip(a.choices, b.choices, strict=True)
+    )
 
 
 def without_noise(rounds: Sequence[WatchedRound]) -> tuple[WatchedRound, ...]:

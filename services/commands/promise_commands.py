@@ -27,7 +27,8 @@ def _verify(parser: argparse.ArgumentParser) -> None:
 
 def _audit(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
-    parser.add_argument("release", metavar="RELEASE", help="a release that the study declares")
+    help_text = "one release of the study; by default all of them are audited together"
+    parser.add_argument("release", metavar="RELEASE", nargs="?", help=help_text)
     help_text = "runs in each of the two worlds, at least 50; 1000 by default"
     parser.add_argument("--runs", type=int, default=1000, metavar="N", help=help_text)
     help_text = "write the result as a statement that the key of [run.signing] signs"
@@ -69,8 +70,8 @@ PROMISE = CommandGroup(
             "commands.verify",
         ),
         "audit": Command(
-            "prove a lower bound on the cost of a release, from runs on simulated people",
-            "study.toml quarters --runs 500",
+            "prove a lower bound on the cost of a study, from runs on simulated people",
+            "study.toml --runs 500",
             _audit,
             "audit.audit",
         ),

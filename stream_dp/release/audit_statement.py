@@ -25,14 +25,15 @@ _Word = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 class AuditStatement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The result of an audit.
 
-    audited: the audited part of the release, in words.
+    release, kind: of the audited release; None for all releases of the study together.
+    audited: what was audited, in words.
     rho_lower_bound: if the assumption holds; rho_lower_bound_counted without it.
     runs: in each of two worlds.
     """
 
     study: _Word
-    release: _Word
-    kind: _Word
+    release: _Word | None
+    kind: _Word | None
     audited: _Word
     rho_declared: _Number
     rho_lower_bound: _Number
@@ -50,13 +51,14 @@ class AuditStatement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def words(self) -> str:
         """The statement in words, for people who read releases."""
+        name = "all releases" if self.release is None else self.release
         if self.violation:
             return (
-                f"The operator states that an audit of {self.release} found a violation: rho is"
+                f"The operator states that an audit of {name} found a violation: rho is"
                 f" above the declared {self.rho_declared:.6g}."
             )
         return (
-            f"The operator states that an audit of {self.release} ({self.audited}) showed rho to be"
+            f"The operator states that an audit of {name} ({self.audited}) showed rho to be"
             f" at least {self.rho_lower_bound:.3g}, with {self.runs:,} runs at"
             f" {100 * self.confidence:g} % confidence. The declared rho is {self.rho_declared:.6g}."
         )
@@ -87,8 +89,10 @@ def read_audit_statement(path: Path, study: Study, keys: list[str]) -> AuditStat
         raise Inconsistent(f"{path}: is no statement of an audit; write it with audit") from None
     if payload != statement.payload(study):
         raise Inconsistent(f"{path}: is a statement about another study, or about other terms")
-    release = study.declared(statement.release)
-    if release is None or release.kind != statement.kind:
+    release = None if statement.release is None else study.declared(statement.release)
+    if statement.release is not None and release is None:
+        raise Inconsistent(f"{path}: the study declares no such release")
+    if statement.kind != (None if release is None else release.kind):
         raise Inconsistent(f"{path}: the study declares no such release")
     return statement
 

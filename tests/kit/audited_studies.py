@@ -52,3 +52,27 @@ def audited_study(kind: Kind, relation: str | None = None, rho: str = "1/2") -> 
     if relation == "add_remove":
         del tables["study"]["population"]
     return tables
+
+
+def gated_study(kind: Kind) -> dict[str, Any]:
+    """The small study of a kind with a gate, and with a second data set that learns of the first.
+
+    The gate has a tenth of rho 1/2.
+    """
+    tables = audited_study(kind)
+    release = tables["releases"][0]
+    release |= {"rho": "9/20"}
+    if kind.data_set is not None:
+        release |= {"every": 1, "rho": "9/40"}
+    tables["study"]["gate"] = {"rho": "1/20", "least": "1/2"}
+    return tables
+
+
+def mixed_study() -> dict[str, Any]:
+    """Two panels, two tables, of which the second learns from the first and the panels, a gate."""
+    tables = gated_study(Kind.TABLE)
+    panels = [audited_study(kind)["releases"][0] for kind in (Kind.WINDOW, Kind.CUMULATIVE)]
+    rhos = {"name": "patterns", "rho": "1/10"}, {"name": "totals", "rho": "1/10"}
+    tables["releases"][0]["rho"] = "1/8"
+    tables["releases"] += [panel | rho for panel, rho in zip(panels, rhos, strict=True)]
+    return tables

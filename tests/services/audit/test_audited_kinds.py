@@ -140,6 +140,28 @@ def test_the_command_opens_no_log(study_file: Path, capsys: pytest.CaptureFixtur
     assert [path.name for path in study_file.parent.iterdir()] == ["study.toml"]
 
 
+def test_without_a_release_all_are_audited_together(
+    study_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gated = study_file.read_text().replace("rho = 1\ndelta", "rho = 2\ndelta")
+    study_file.write_text(gated + '[study.gate]\nrho = 1\nleast = "1/2"\n')
+    assert main(["audit", str(study_file), "--runs", "60", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["rho_declared"] == 2
+    assert data["rho_of_pair"] == pytest.approx(2)
+    assert data["release"] is None
+    assert main(["audit", str(study_file), "--runs", "60"]) == 0
+    lines = capsys.readouterr().out
+    assert "audit of all releases in trial" in lines
+    assert "[study.gate] alone: rho is at least" in lines
+
+
+def test_sizes_are_audited_alone() -> None:
+    study = stream_dp.parse_study(audited_study(Kind.SIZES))
+    with pytest.raises(UserError, match="'answers' are audited alone"):
+        PreparedAudit.of(study)
+
+
 def test_a_violation_is_an_exit_code_of_its_own(
     study_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,106 @@
+"""Runs of releases of sizes on simulated places.
+
+A person moves from a place in one region to a place in another. Several people alike move from one
+place, which changes sorted sizes most, or each from a place of its own, which changes cumulative
+counts most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from stream_dp.errors import UserError
+from stream_dp.study import SizesRelease, Study
+
+from ..intake.place_table import PlacesTable
+from .data_set_runs import DataSetRuns
+from .histories import Cell, History, WorstPair, simulated_people
+from .rho_bounds import APART
+from .watched_fits import repeated_fit, watched_fit
+
+_PLACES = 60  # in each of two regions
+_LEAVING, _JOINING = (0,), (1,)  # histories: in a place of the first region, or of the second
+
+
+class SizesRuns(DataSetRuns):
+    """The first data set of a release of sizes; see `histories.AuditedRelease`.
+
+    together: whether all people alike are in the same place.
+    """
+
+    def __init__(self, study: Study, release: SizesRelease) -> None:
+        """Raises UserError for a release from a table of counts, or whose cap is 1."""
+        if release.attribute is None:
+            raise UserError(
+                f"audit: '{release.name}' is measured from a table of counts, not from reports;"
+                " the audit sends reports; audit the same release with an attribute of places"
+            )
+        if release.largest < 2:
+            raise UserError(f"audit: '{release.name}' has sizes up to 1; the audit needs 2")
+        super().__init__(study, release)
+        self.together, self.largest = True, release.largest
+        self.keys = tuple(f"place {i:03}" for i in range(2 * _PLACES))
+        assert self.study.places is not None
+        columns = self.study.places.regions
+        self.table = PlacesTable(
+            columns=columns,
+            regions=tuple(tuple(f"{name} {r}" for name in columns) for r in (1, 2)),
+            place_counts=np.array([_PLACES, _PLACES], np.int64),
+            keys=self.keys,
+            region_of=np.repeat(np.arange(2), _PLACES),
+        )
+        label = study.periods.labels[self.number - 1]
+        self.cells = (Cell(label, release.attribute, (*self.keys, None)),)
+        self.subject += f", of {2 * _PLACES} simulated places in two regions"
+
+    def _cells(self) -> tuple[Cell, ...]:
+        return ()
+
+    def _people(self, history: History | None, size: int) -> dict[str, History]:
+        """Canaries at the places of a history, and others at the places that canaries may join.
+
+        history: of the canaries, None if they are nowhere.
+        """
+        place = None if history is None else history[0]
+        canaries: dict[str, History] = {}
+        if place is not None:
+            for i in range(size):
+                canaries[f"canary {i}"] = (place * _PLACES + (0 if self.together else i),)
+        # With nobody there, a move would leave the sizes of both regions together as they are.
+        number = max(size, 1)
+        joined = [0] * number if self.together else range(number)
+        others = {f"other {i}": (_PLACES + place,) for i, place in enumerate(joined)}
+        return {**others, **canaries}
+
+    def _tables(self, people: Mapping[str, History]) -> dict[str, pa.Table]:
+        study = self.table.of_study(self.study)
+        simulated = simulated_people(study, self.cells, people, self.number)
+        return self._snapshot(simulated.population, self.table)
+
+    def worst_pair(self) -> WorstPair:
+        """The costlier of two ways to join: all in one place, or each in one of their own.
+
+        The cost of a shift d of the exact values is sum of d^2 / variance / 2, for `size` people at
+        once; as it grows with the square of their number, it is divided by that.
+        """
+        second = None if self.study.neighbours == "add_remove" else _LEAVING
+        wanted = round(APART / math.sqrt(2 * float(self.rho)))
+        found = list[tuple[float, bool, int]]()
+        for together in (True, False):
+            self.together = together
+            room = self.largest // 2 if together else _PLACES
+            size = max(1, min(wanted, room, self.most))
+            reference = watched_fit(self._fit(second, size), None)
+            moved = repeated_fit(self._fit(_JOINING, size), reference)
+            shift = [b.exact - a.exact for a, b in zip(reference, moved, strict=True)]
+            variances = list(chain.from_iterable(run.variances for run in reference))
+            cost = float((np.concatenate(shift) ** 2 / variances).sum() / 2)
+            found.append((cost / size**2, together, size))
+            self._references = [reference]
+        rho, self.together, self.most = max(found)
+        return WorstPair(_JOINING, second, rho)
