@@ -7,19 +7,23 @@ the noise of an audit hides nobody, and no data is read.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
+from pathlib import Path
 
 import msgspec
 from tqdm import tqdm
 
+import stream_dp
 from stream_dp import __version__
-from stream_dp.errors import UserError
+from stream_dp.errors import Inconsistent, UserError
 from stream_dp.json_object import Json
-from stream_dp.privacy.noise import NoiseSource, SystemNoise
-from stream_dp.release.audit_statement import AuditStatement
+from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise, system_entropy
+from stream_dp.release.audit_statement import AuditStatement, repeatable_statement
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import Registry
 
@@ -37,6 +41,10 @@ from .study_runs import StudyRuns
 
 def run(options: argparse.Namespace) -> Output:
     deployment, file = Deployment.load(options.study), options.statement
+    if options.repeat is not None:
+        if options.release is not None or file is not None:
+            raise UserError("--repeat: the statement names what is audited; leave all else out")
+        return _repeated(deployment.study, options.repeat)
     study, signer = deployment.study, None
     if file is not None:
         signer = deployment.signing_key("signing")
@@ -57,11 +65,47 @@ def run(options: argparse.Namespace) -> Output:
         def progress() -> None:
             bar.update()
 
-        result = audit(study, release, SystemNoise(), runs=options.runs, progress=progress)
+        # The noise of a statement can be repeated. It hides nobody: all people are simulated.
+        seed = None if signer is None else int.from_bytes(system_entropy(6))
+        source = SystemNoise() if seed is None else SeededNoise(seed)
+        result = audit(study, release, source, runs=options.runs, progress=progress)
+        result = replace(result, seed=seed)
     if signer is not None:
         statement = signer.attest(result.statement.payload(study))
         write_new_file(file, statement + "\n", public=True)
     return Output(result.as_dict(), result.text(), VIOLATION if result.violation else 0)
+
+
+def _repeated(study: Study, file: Path) -> Output:
+    """Repeats the audit of a statement. Raises Inconsistent if its figures are others."""
+    stated = repeatable_statement(file, study)
+    assert stated.seed is not None
+    release = None if stated.release is None else study.declared(stated.release)
+    prepared = PreparedAudit.of(study, release)
+    pair = replace(prepared.pair, first=stated.pair[0], second=stated.pair[1])
+    prepared = replace(prepared, pair=pair, size=stated.people)
+    result = replace(prepared.run(SeededNoise(stated.seed), stated.runs), seed=stated.seed)
+    found = result.statement
+    figures = ("rho_declared", "rho_lower_bound", "rho_lower_bound_counted", "violation")
+    for name in figures:
+        one, other = getattr(stated, name), getattr(found, name)
+        if not math.isclose(one, other, rel_tol=1e-6):
+            code = "" if found.code_sha256 == stated.code_sha256 else "; it was made by other code"
+            raise Inconsistent(
+                f"{file}: states {name} {one:.6g}, the audit gives {other:.6g}{code}"
+            )
+    text = f"the audit of {file}, repeated with its seed, gives the figures that it states"
+    return Output(result.as_dict(), f"{result.text()}\n{text}", VIOLATION * found.violation)
+
+
+@cache
+def code_sha256() -> str:
+    """The SHA-256 of the installed sources of stream-dp: of the names and bytes of all files."""
+    root, digest = Path(stream_dp.__file__).parent, hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        data = file.read_bytes()
+        digest.update(f"{file.relative_to(root).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
 
 
 RUNS, LEAST_RUNS, MOST_RUNS = 1000, 50, 10**6  # in each world
@@ -78,8 +122,9 @@ class AuditResult:
     release, kind: their names; None for all releases together.
     subject: what is audited, in words.
     rho: the declared cost.
-    pair_rho: what the worst pair costs by the declared variances.
+    pair: the worst pair, and what it costs by the declared variances.
     scores: of all runs.
+    seed: of the noise; None for the system's entropy.
     """
 
     study: Study
@@ -87,8 +132,13 @@ class AuditResult:
     kind: str | None
     subject: str
     rho: Fraction
-    pair_rho: float
+    pair: WorstPair
     scores: TwoScores
+    seed: int | None = None
+
+    @property
+    def pair_rho(self) -> float:
+        return self.pair.rho
 
     @property
     def lower_bound(self) -> float:
@@ -127,14 +177,17 @@ class AuditResult:
             assumption=ASSUMPTION,
             runs=len(self.scores.first),
             violation=self.violation,
+            pair=(self.pair.first, self.pair.second),
+            people=self.scores.size,
+            seed=self.seed,
             code_version=__version__,
+            code_sha256=code_sha256(),
         )
 
     def as_dict(self) -> Json:
         return {
             **msgspec.to_builtins(self.statement),
             "rho_of_pair": self.pair_rho,
-            "people": self.scores.size,
             "violation_confidence": 1 - ALARM,
         }
 
@@ -222,7 +275,7 @@ class PreparedAudit:
             kind=None if self.release is None else self.release.kind,
             subject=self.audited.subject,
             rho=self.audited.rho,
-            pair_rho=self.pair.rho,
+            pair=self.pair,
             scores=self.audited.scores(self.pair, self.size, runs, source, progress),
         )
 

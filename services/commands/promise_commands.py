@@ -33,6 +33,8 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=1000, metavar="N", help=help_text)
     help_text = "write the result as a statement that the key of [run.signing] signs"
     parser.add_argument("--statement", type=Path, metavar="FILE", help=help_text)
+    help_text = "repeat the audit of this statement with its seed, and compare all figures"
+    parser.add_argument("--repeat", type=Path, metavar="FILE", help=help_text)
 
 
 def _evaluate(parser: argparse.ArgumentParser) -> None:

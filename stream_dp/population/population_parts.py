@@ -118,9 +118,7 @@ def allot(newcomers: Sequence[int], room: int) -> list[int]:
     return rooms
 
 
-def total(
-    study: Study, closed_parts: Sequence[ClosedPart]
-) -> tuple[Counts, CellCounts, Answering]:
+def total(study: Study, closed_parts: Sequence[ClosedPart]) -> tuple[Counts, CellCounts, Answering]:
     """Adds up the counts of all parts by release, the accounting of their cells, and their answers.
 
     If the study declares a size, each unclaimed slot counts as somebody who never answered.

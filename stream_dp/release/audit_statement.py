@@ -1,4 +1,7 @@
-"""Signed statements of audits: what an operator's audit of a release has shown.
+"""Signed statements of audits: what an operator's audit has shown.
+
+A statement names the study, the code, the pair of people and the seed of the noise. So anybody with
+the study file can repeat the audit to the digit.
 
 A statement is an in-toto attestation in a DSSE envelope, as the signatures of messages are. Its
 subject is the study's terms: the declaration without the description. It is a file of its own,
@@ -7,6 +10,7 @@ beside the public log: an audit may follow the first release, and the declaratio
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +23,7 @@ from stream_dp.study import Study
 SUBJECT = "audit"
 _MOST_BYTES = 1 << 16  # of a file
 _Number = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+_Answers = tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
 _Word = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
@@ -29,6 +34,11 @@ class AuditStatement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     audited: what was audited, in words.
     rho_lower_bound: if the assumption holds; rho_lower_bound_counted without it.
     runs: in each of two worlds.
+    pair: the answers of the two neighbours, as numbers of the options of the audited cells; None
+        for nobody.
+    people: the number of people with these answers.
+    seed: of the noise; None for noise from the system's entropy, which cannot be repeated.
+    code_sha256: of the installed sources of stream-dp.
     """
 
     study: _Word
@@ -42,7 +52,11 @@ class AuditStatement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assumption: _Word
     runs: Annotated[int, msgspec.Meta(ge=1)]
     violation: bool
+    pair: tuple[_Answers, _Answers | None]
+    people: Annotated[int, msgspec.Meta(ge=1)]
+    seed: Annotated[int, msgspec.Meta(ge=0)] | None
     code_version: _Word
+    code_sha256: _Word
 
     def payload(self, study: Study) -> bytes:
         """The bytes that are signed."""
@@ -94,6 +108,21 @@ def read_audit_statement(path: Path, study: Study, keys: list[str]) -> AuditStat
         raise Inconsistent(f"{path}: the study declares no such release")
     if statement.kind != (None if release is None else release.kind):
         raise Inconsistent(f"{path}: the study declares no such release")
+    return statement
+
+
+def repeatable_statement(path: Path, study: Study) -> AuditStatement:
+    """Reads a statement with a valid signature of whatever key it names, and with a seed.
+
+    Raises UserError or Inconsistent for another file.
+    """
+    try:
+        key = json.loads(path.read_text())["signatures"][0]["keyid"]
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        raise UserError(f"{path}: it cannot be read; name a file of audit --statement") from None
+    statement = read_audit_statement(path, study, [str(key)])
+    if statement.seed is None:
+        raise Inconsistent(f"{path}: the statement names no seed, so it cannot be repeated")
     return statement
 
 

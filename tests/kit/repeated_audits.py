@@ -74,7 +74,7 @@ def result(prepared: PreparedAudit, scores: TwoScores) -> AuditResult:
         kind=prepared.release.kind,
         subject=prepared.audited.subject,
         rho=prepared.audited.rho,
-        pair_rho=prepared.pair.rho,
+        pair=prepared.pair,
         scores=scores,
     )
 

@@ -13,6 +13,7 @@ from kit.audited_studies import ONE_WINDOW
 from kit.commands import json_output, refusal
 from kit.monitors import monitor
 
+from stream_dp.log.signing import SigningKey
 from stream_dp.services.audit import audit as command
 from stream_dp.services.process.command_output import INCONSISTENT
 
@@ -68,6 +69,28 @@ def test_a_statement_is_checked_with_the_public_log_alone(
     assert "60 runs at 95 % confidence" in line
 
 
+def test_a_statement_is_repeated_to_the_digit(
+    study: Path, stated: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By anybody with the study file; a statement that no run has made is refused."""
+    envelope = json.loads(stated.read_text())
+    statement = json.loads(b64decode(envelope["payload"]))
+    stranger = study.parent / "stranger.toml"
+    stranger.write_text(study.read_text().replace('[run.signing]\nfile = "signing.pem"', ""))
+    repeated = json_output(capsys, "audit", stranger, "--repeat", stated)
+    for name in ("rho_lower_bound", "rho_lower_bound_counted", "seed", "pair", "code_sha256"):
+        assert repeated[name] == statement["predicate"][name]
+    key = SigningKey.of_pem((study.parent / "signing.pem").read_text())
+    statement["predicate"]["rho_lower_bound"] -= 0.01
+    stated.write_text(key.attest(json.dumps(statement, separators=(",", ":")).encode()))
+    words = refusal(capsys, INCONSISTENT, "audit", stranger, "--repeat", stated)
+    assert "states rho_lower_bound" in words
+    assert "the audit gives" in words
+    assert "cannot be read" in refusal(capsys, 2, "audit", stranger, "--repeat", study)
+    words = refusal(capsys, 2, "audit", stranger, "answers", "--repeat", stated)
+    assert "the statement names what is audited" in words
+
+
 def test_the_monitors_privacy_label_shows_a_statement(study: Path, stated: Path) -> None:
     with monitor(public_of(study), "--statement", str(stated)) as served:
         _, text = served.get("/api/v1/privacy")
@@ -117,8 +140,6 @@ def test_a_file_that_is_no_statement_is_refused_in_one_line(
 def test_a_signed_manifest_is_no_statement(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the key signs for messages does not pass for an audit."""
     file = study.parent / "signed.json"
-    from stream_dp.log.signing import SigningKey
-
     key = SigningKey.of_pem((study.parent / "signing.pem").read_text())
     file.write_text(key.sign(b"anything"))
     words = refusal(capsys, INCONSISTENT, "verify", public_of(study), "--statement", file)
