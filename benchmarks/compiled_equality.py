@@ -26,7 +26,12 @@ from stream_dp.log.records import Records
 from stream_dp.population.cells import Cells
 from stream_dp.population.report_decoding import Decoder
 
-RULES = ({}, {"trim": True}, {"case": "fold"}, {"trim": True, "case": "fold", "unicode": "NFKC"})
+RULES = (
+    {},
+    {"as_written": True},
+    {"case": "fold"},
+    {"nobody": [], "case": "fold", "unicode": "NFKC"},
+)
 LARGEST_BATCH = 20_000
 PARTITIONS = 3
 CLOSED = (0, 0, 0, 0, 1, 2)  # the last closed period, whose reports are late

@@ -63,7 +63,7 @@ type Numbers = HashMap<Vec<u8>, i32>;
 /// key: the secret key of the hashes of ids.
 /// attributes: names, codes by token of JSON, and of a number the least, the most and the step.
 /// periods: numbers by token of JSON.
-/// ids: None, or whether ids are trimmed, and whether their case is folded.
+/// ids: None, or whether ids are right as they stand, and whether their case is folded.
 /// wide: whether codes need four bytes, not two.
 #[pyclass(frozen, module = "stream_dp_native")]
 pub struct Decoder {
@@ -93,8 +93,8 @@ impl Decoder {
                 codes: codes.into_iter().collect(),
             })
             .collect();
-        let (trim, fold) = ids.unwrap_or_default();
-        let ids = IdRule { any: ids.is_some(), trim, fold };
+        let (as_written, fold) = ids.unwrap_or_default();
+        let ids = IdRule { any: ids.is_some(), as_written, fold };
         let declared = Declared { attributes, periods: periods.into_iter().collect(), ids };
         Ok(Decoder { hasher, declared, wide })
     }

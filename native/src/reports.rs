@@ -40,20 +40,101 @@ fn unquoted(token: &[u8]) -> &[u8] {
 }
 
 /// The rule for the spellings of an ASCII id. Ids beyond ASCII are left where there is any rule.
+///
+/// as_written: whether unusual ids are no matter for the decoder in Python.
 pub struct IdRule {
     pub any: bool,
-    pub trim: bool,
+    pub as_written: bool,
     pub fold: bool,
 }
 
 impl IdRule {
-    /// The form of an ASCII id that all of its spellings share; trimmed before.
+    /// The form of an ASCII id that all of its spellings share.
     #[inline(always)]
     pub fn normal<'a>(&self, id: &'a [u8]) -> Cow<'a, [u8]> {
         if self.fold && id.iter().any(u8::is_ascii_uppercase) {
             return Cow::Owned(id.to_ascii_lowercase());
         }
         Cow::Borrowed(id)
+    }
+}
+
+const DIGIT: u8 = 1;
+const LETTER: u8 = 2;
+const MARK: u8 = 4;
+const POINT: u8 = 8;
+const ODD: u8 = 16;
+const BEYOND: u8 = 32; // ASCII
+const KEPT_DIGITS: usize = 15; // by a spreadsheet
+const LONGEST_WORD: usize = 12; // bytes, at least those of the longest word for nobody
+const WORDS: [&[u8]; 25] = [
+    b"na",
+    b"nan",
+    b"null",
+    b"none",
+    b"nil",
+    b"undefined",
+    b"missing",
+    b"unknown",
+    b"unbekannt",
+    b"total",
+    b"subtotal",
+    b"grandtotal",
+    b"sum",
+    b"summe",
+    b"gesamt",
+    b"gesamtsumme",
+    b"insgesamt",
+    b"ensemble",
+    b"all",
+    b"alle",
+    b"test",
+    b"dummy",
+    b"anonym",
+    b"anonymous",
+    b"n/a",
+]; // for nobody and for totals, as in `id_forms.py`
+const MONTH: usize = 3; // letters of a month's name
+
+/// The kind of each byte of an id.
+const KINDS: [u8; 256] = {
+    let mut kinds = [ODD; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'0'..=b'9' => DIGIT,
+            b'a'..=b'z' | b'A'..=b'Z' => LETTER,
+            b'-' | b'_' | b'/' | b':' | b'@' => MARK,
+            b'.' | b',' => POINT,
+            0x80.. => BEYOND,
+            _ => ODD,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// Whether an id certainly has no form that needs a look, such as 1.23E+11, `12.0`, NA or a blank
+/// at its end; the same quick look as in `templates.py`.
+#[inline(always)]
+fn is_usual(id: &[u8]) -> bool {
+    let kind = id.iter().fold(0, |kind, byte| kind | KINDS[*byte as usize]);
+    let (first, last) = (id[0], id[id.len() - 1]);
+    let framed = (KINDS[first as usize] | KINDS[last as usize]) <= DIGIT | LETTER;
+    const BOTH: u8 = DIGIT | LETTER;
+    const JOINED: u8 = DIGIT | MARK;
+    const NAMED: u8 = LETTER | MARK;
+    const ALL: u8 = BOTH | MARK;
+    match kind {
+        BOTH => true,
+        DIGIT => id.len() <= KEPT_DIGITS || last != b'0',
+        LETTER => !WORDS.iter().any(|word| id.eq_ignore_ascii_case(word)),
+        _ if !framed => false,
+        BEYOND.. => true,
+        JOINED => true,
+        NAMED => !WORDS.iter().any(|word| id.eq_ignore_ascii_case(word)),
+        ALL if id.iter().filter(|byte| byte.is_ascii_alphabetic()).count() != MONTH => true,
+        _ => kind & LETTER > 0 && kind < ODD && id.len() > LONGEST_WORD,
     }
 }
 
@@ -125,14 +206,11 @@ impl Declared {
     /// Reads an id.
     #[inline(always)]
     fn person<'a>(&self, tokens: &mut Tokens<'a>) -> Option<&'a [u8]> {
-        let mut text = if tokens.at_string() { tokens.string()? } else { tokens.number()? };
-        if self.ids.any && !text.is_ascii() {
+        let text = if tokens.at_string() { tokens.string()? } else { tokens.number()? };
+        if self.ids.any && !text.is_ascii() || text.is_empty() {
             return None;
         }
-        if self.ids.trim {
-            text = text.trim_ascii();
-        }
-        if text.is_empty() {
+        if !self.ids.as_written && !is_usual(text) {
             return None;
         }
         if text.len() > LONGEST_ID {

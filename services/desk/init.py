@@ -126,7 +126,7 @@ def form_options(form: FileForm) -> list[str]:
         "--sheet": form.sheet,
         "--header-row": form.header_row,
     }
-    flags = {"--row-names": form.row_names, "--ids-as-written": form.ids_as_written}
+    flags = {"--row-names": form.row_names}
     return [
         *(word for name, value in options.items() if value for word in (name, str(value))),
         *(name for name, is_set in flags.items() if is_set),

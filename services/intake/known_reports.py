@@ -63,7 +63,7 @@ def known_reports(deployment: Deployment) -> KnownReports:
 
 def _ids(log: Log, study: Study) -> Iterator[str]:
     """Ids of the first and the last reports of each partition, by the study's rule."""
-    normal = str if study.ids is None else study.ids.normal
+    normal = study.id_rule.normal
     first, ends = log.describe(REPORTS).first, log.cut(REPORTS, NEVER)
     for partition, start in first.items():
         last = max(start, ends[partition] - READ_AT_ONCE)

@@ -157,8 +157,6 @@ def file_form_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--header-row", type=int, metavar="N", help=help_text)
     help_text = "rows begin with a name that the header leaves out, as R's write.table writes them"
     parser.add_argument("--row-names", action="store_true", help=help_text)
-    help_text = "ids such as 1.23E+11, 3-Jan or 1001.0 are right as they stand"
-    parser.add_argument("--ids-as-written", action="store_true", help=help_text)
 
 
 def file_form(options: argparse.Namespace) -> FileForm:
@@ -171,7 +169,6 @@ def file_form(options: argparse.Namespace) -> FileForm:
         encoding=options.encoding,
         sheet=options.sheet,
         header_row=options.header_row,
-        ids_as_written=options.ids_as_written,
         row_names=options.row_names,
     )
 

@@ -36,24 +36,25 @@ def read_places(
     assert study.places is not None
     columns = study.places.regions
     if study.places.counted:
-        return _counted(path, columns, _read(path, form, columns, "size", "count"))
+        return _counted(path, columns, _read(path, study, form, "size", "count"))
     names = header_names(path, form or FileForm(), columns)
     if not {*columns} <= {*names} or not {key, "places"} & {*names}:
         line = f"{path}: needs the columns {', '.join(columns)}, and '{key}' of keys or"
         raise UserError(f"{line} 'places' of how many each region has")
     if key not in names:
-        return _numbered(path, columns, _read(path, form, columns, "places"))
-    rows = _read(path, form, columns, key)
+        return _numbered(path, columns, _read(path, study, form, "places"))
+    rows = _read(path, study, form, key)
     regions, region_of = _regions(path, columns, rows)
     return _keyed(path, columns, regions, region_of, id_column(rows, key), key)
 
 
-def _read(
-    path: TableSource, form: FileForm | None, regions: tuple[str, ...], *columns: str
-) -> pa.Table:
+def _read(path: TableSource, study: Study, form: FileForm | None, *columns: str) -> pa.Table:
     """Reads columns. In a spreadsheet codes of regions and keys keep the zeros that it shows."""
+    assert study.places is not None
+    regions = study.places.regions
     codes = [*regions, *({*columns} - {"places", "size", "count"})]
-    return read_table(path, [*regions, *columns], form or FileForm(), codes)
+    as_written = study.id_rule.as_written is True
+    return read_table(path, [*regions, *columns], form or FileForm(), codes, as_written=as_written)
 
 
 def _keyed(

@@ -83,13 +83,17 @@ class Roster:
     def check(self, study: Study) -> None:
         """Raises UserError unless the table fits the study's declaration."""
         self.codes(study)
-        if study.ids is not None:
-            normal_ids = {study.ids.normal(person) for person in self.persons}
-            if duplicates := len(self.persons) - len(normal_ids):
-                raise UserError(
-                    f"groups: by the rule of study.ids, {duplicates} members are somebody who is"
-                    " there already; send another table"
-                )
+        normal_ids = {*study.id_rule.normals(self.persons)}
+        if "" in normal_ids:
+            raise UserError(
+                "groups: by the rule of study.ids, there are members without an id; send another"
+                " table"
+            )
+        if duplicates := len(self.persons) - len(normal_ids):
+            raise UserError(
+                f"groups: by the rule of study.ids, {duplicates} members are somebody who is"
+                " there already; send another table"
+            )
         if study.size is not None and len(self.persons) > study.size:
             raise UserError("groups: more members than study.population.size; send another table")
 

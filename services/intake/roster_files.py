@@ -64,9 +64,12 @@ def read_roster(study: Study, files: RosterTables) -> Roster:
     assert declared is not None
     roles = declared.roles
     form, group_columns = files.form, [files.key, *declared.attributes]
-    groups = read_table(files.groups, group_columns, form, [files.key])
+    written = study.id_rule.as_written is True
+    groups = read_table(files.groups, group_columns, form, [files.key], as_written=written)
     member_columns = [files.id_column, files.member_key, *([roles.column] if roles else [])]
-    members = read_table(files.members, member_columns, form, member_columns[:2])
+    members = read_table(
+        files.members, member_columns, form, member_columns[:2], as_written=written
+    )
     keys = _column(files.groups, id_column, groups, files.key)
     member_keys, ids = (
         _column(files.members, id_column, members, name)
@@ -208,10 +211,8 @@ def _column(
 
 def _normal_ids(study: Study, ids: pa.Array) -> pa.Array:
     """Ids in the normal form of the study's rule; null for an empty normal form."""
-    if study.ids is None:
-        return ids
-    normal = study.ids.normal
-    return pa.array([normal(i) or None if i else None for i in ids.to_pylist()], pa.string())
+    normal = study.id_rule.normals([i or "" for i in ids.to_pylist()])
+    return pa.array([i or None for i in normal], pa.string())
 
 
 def _first(is_faulty: pa.ChunkedArray) -> str:

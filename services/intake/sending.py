@@ -23,7 +23,6 @@ from stream_dp.population.tables import (
     SentRecords,
     TableLayout,
     count_rows,
-    id_rule,
     read_columns,
     read_reports,
     records_of,
@@ -43,7 +42,7 @@ class CellSet:
     """The cells (person, period, attribute) of a table, 16 bytes each."""
 
     def __init__(self, study: Study) -> None:
-        self._normal = id_rule(study)
+        self._normal = study.id_rule.normal
         self._digests = bytearray()
         self._sorted: NDArray[Any] | None = None
 
@@ -83,7 +82,7 @@ def encoded_withdrawals(
     closed: the last closed period, of which nothing can be withdrawn.
     """
     encode = msgspec.json.encode
-    normal, numbers = id_rule(study), study.periods.numbers
+    normal, numbers = study.id_rule.normal, study.periods.numbers
     for batch in read_reports(path, study, layout):
         reports = []
         for person, period, values in batch:
@@ -158,7 +157,7 @@ def encoded_reports(
 
     A row that makes no report has a record too, which whoever reads it rejects as unreadable.
     """
-    normal, overhead = id_rule(study), record_overhead(path)
+    overhead = record_overhead(path)
     with (
         tqdm(
             total=count_rows(path),
@@ -170,7 +169,7 @@ def encoded_reports(
         closing(read_columns(path, study, layout)) as source,
     ):
         for columns in source:
-            yield from records_of(columns, normal, overhead)
+            yield from records_of(columns, study.id_rule, overhead)
             bar.update(len(columns))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,12 @@ from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import IdShapes
-from stream_dp.population.tables.id_texts import DAMAGED_IDS, IdForm
+from stream_dp.population.tables.id_texts import DAMAGED_IDS
 from stream_dp.population.tables.reading import Reading
 from stream_dp.population.tables.spreadsheets import NO_RESULT
 from stream_dp.study import Attribute, Study
-from stream_dp.study.declared_sections import Ids
 from stream_dp.study.field_types import is_formula
+from stream_dp.study.id_forms import IdForm, read_id
 from stream_dp.study.period_advice import period_advice
 
 from ..storage.atomic_files import adopt_draft, open_draft
@@ -261,39 +261,55 @@ def strange_ids(judgement: Judgement) -> list[str]:
 def doubtful_ids(judgement: Judgement, study: Study) -> list[str]:
     """Lines about ids that may be nobody's or somebody else's, with the options that decide."""
     lines = []
-    rule, forms = study.ids or Ids(), judgement.id_forms
+    rule, forms = study.id_rule, judgement.id_forms
     if judgement.nobody:
         lines.append(f"{judgement.nobody} rows of nobody, by --no-id or [study.ids], are left out")
-    # Ids that are counted from 0 are people's.
-    counted = set(judgement.nobodies) == {"0"} and not judgement.repeated
-    found = forms.get(IdForm.NOBODY)
-    if found is not None and rule.nobody is None and not counted:
-        texts = [text for text, _ in judgement.nobodies.most_common(_MOST_NOBODIES)]
-        ellipsis = ", ..." if len(judgement.nobodies) > _MOST_NOBODIES else ""
+    by_form: dict[IdForm | None, list[str]] = {}
+    for text, _ in judgement.nobodies.most_common(_MOST_NOBODIES):
+        by_form.setdefault(read_id(text)[1], []).append(text)
+    if (found := forms.get(IdForm.NOBODY)) is not None and rule.refuses_words:
+        texts = by_form.get(IdForm.NOBODY, ["NA"])
         lines.append(
-            f"{found.cells} cells have an id that may be nobody's ({', '.join(texts)}{ellipsis}),"
-            f" the first in row {found.first_row}; to leave them out:"
-            f" {shlex.quote('--no-id=' + ','.join(texts))}, or [study.ids] nobody = [...] in the"
+            f"{found.cells} cells have a word for nobody as their id ({_listed(texts)}), the first"
+            f" in row {found.first_row}, and would not count; to leave out their rows:"
+            f" {shlex.quote('--no-id=' + ','.join(texts))}; if they are people's: [study.ids]"
+            " nobody = [] in the study"
+        )
+    # Ids that are counted from 0 are people's.
+    numbers = by_form.get(IdForm.NUMBER, [])
+    counted = numbers == ["0"] and not judgement.repeated
+    found = forms.get(IdForm.NUMBER)
+    if found is not None and rule.nobody is None and not counted:
+        lines.append(
+            f"{found.cells} cells have an id that may be nobody's ({_listed(numbers)}), the first"
+            f" in row {found.first_row}; to leave them out:"
+            f" {shlex.quote('--no-id=' + ','.join(numbers))}, or [study.ids] nobody = [...] in the"
             " study; nobody = [] if all are people's"
         )
     if (found := forms.get(IdForm.PROGRAM)) is not None:
         lines.append(
             f'{found.cells} cells have an id as programs write it (="0012", \'0012 or 1001.0), the'
             f" first in row {found.first_row}, which is read as 0012 or 1001; to keep it:"
-            " --ids-as-written"
+            " [study.ids] as_written = true in the study"
         )
     if (found := forms.get(IdForm.DATE)) is not None:
         lines.append(
             f"{found.cells} cells have a date for an id, the first in row {found.first_row}: if a"
             " spreadsheet made it of an id, write the column as text, from the source"
         )
-    if (found := forms.get(IdForm.PADDED)) is not None and not rule.trim:
+    if (found := forms.get(IdForm.PADDED)) is not None:
         lines.append(
             f"{found.cells} cells have an id with blanks at its ends, the first in row"
-            f" {found.first_row}: it is another person's than the id without them; to make them"
-            " one: [study.ids] trim = true in the study"
+            f" {found.first_row}, which is read without them; to keep them: [study.ids]"
+            " as_written = true in the study"
         )
     return lines
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(texts[: _MOST_NOBODIES - 1]) + (
+        ", ..." if len(texts) >= _MOST_NOBODIES else ""
+    )
 
 
 def fault_advice(judgement: Judgement, study: Study) -> list[str]:

@@ -24,6 +24,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, memory_bytes
 from stream_dp.log.records import Records
 from stream_dp.study import Study
+from stream_dp.study.id_forms import text_of_number
 
 from .cells import EMPTY, Cells
 from .compiled_decoding import compiled_decoding
@@ -39,7 +40,7 @@ from .report_judging import (
     whole_number,
     whole_refusal,
 )
-from .templates import divide
+from .templates import divide, unusual
 
 _FEW = 16  # fewer ids are hashed without a look-up, which would take longer
 
@@ -229,11 +230,7 @@ class Decoder:
         for number, template in enumerate(divided.templates):
             if (read := self._template(*template)) is not None:
                 period[number], code[:, number] = read
-        ids, lengths = divided.ids, divided.lengths
-        if self._judge.changes_ids:
-            normal = self.ids([person.decode() for person in ids.to_pylist()])
-            ids = binary_column([person.encode() for person in normal])
-            lengths = np.fromiter(map(len, normal), np.int64, len(normal))
+        ids, lengths = self._normal(divided.ids, divided.lengths)
         templates, rows = Templates(period, code), record_rows[divided.rows]
         accepted = templates.accepted(closed)[divided.template]
         accepted &= (lengths > 0) & (lengths <= LONGEST_ID)
@@ -242,6 +239,26 @@ class Decoder:
         rows = rows[accepted]
         cells = self.cells_of_templates(templates, divided.template[accepted], ids, records, rows)
         return cells, rows
+
+    def _normal(
+        self, ids: pa.Array, lengths: NDArray[np.int64]
+    ) -> tuple[pa.Array, NDArray[np.int64]]:
+        """Normalises ASCII ids by the study's rule. Returns them with their lengths."""
+        rows = np.arange(len(ids))
+        if self._judge.leaves_usual:
+            rows = unusual(ids, lengths)
+        if not rows.size:
+            return ids, lengths
+        before = ids.take(pa.array(rows))
+        after = self.ids([person.decode() for person in before.to_pylist()])
+        normal = binary_column([person.encode() for person in after])
+        if normal.equals(before):
+            return ids, lengths
+        needs_look = np.zeros(len(ids), bool)
+        needs_look[rows] = True
+        new_lengths = lengths.copy()
+        new_lengths[rows] = pc.binary_length(normal).to_numpy()
+        return pc.replace_with_mask(ids, pa.array(needs_look), normal), new_lengths
 
     def cells_of_templates(
         self,
@@ -390,7 +407,9 @@ class Decoder:
         if not isinstance(values, dict):
             return EMPTY, Tally({"unreadable": 1})
         values = {name: whole_number(value) for name, value in values.items()}
-        judged = self._judge.report(whole_number(person), whole_number(period), values, closed)
+        if isinstance(person, float):
+            person = _id_number(person, record.value or b"")
+        judged = self._judge.report(person, whole_number(period), values, closed)
         return self.cells_of_report(judged, record.partition, record.offset), judged.reasons
 
     def cells_of_report(self, judged: JudgedReport, partition: int, offset: int) -> Cells:
@@ -430,6 +449,13 @@ def sized_records(records: Records) -> NDArray[np.bool_]:
 def binary_column(column: Sequence[bytes | None]) -> pa.Array:
     """Converts byte strings to an array of `large_binary`."""
     return pa.array(column, pa.large_binary())
+
+
+def _id_number(number: float, report: bytes) -> object:
+    """Returns an id that is a whole number or has an exponent as text, and others as they are."""
+    token = bytes(msgspec.json.decode(report, type=dict[str, msgspec.Raw])["person"]).decode()
+    text = text_of_number(token)
+    return text if number.is_integer() or text != token else number
 
 
 DecoderMaker = Callable[[Study, bytes], Decoder]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from stream_dp.study import Attribute, Study
+from stream_dp.study.declared_sections import Ids
 
 from .cells import CLEARED, cell_type
 from .rejection_reasons import Reason
@@ -45,7 +46,7 @@ class Judge:
     """
 
     def __init__(self, study: Study) -> None:
-        self._rule = study.ids
+        self._rule = study.id_rule
         self.names = tuple(study.attributes)
         self.attributes = tuple(study.attributes.values())
         self.find = [_finder(attribute) for attribute in self.attributes]
@@ -60,26 +61,30 @@ class Judge:
         self._periods.update(labels)
 
     @property
-    def changes_ids(self) -> bool:
-        """Whether several spellings of an id may stand for the same person."""
-        return self._rule is not None
+    def leaves_usual(self) -> bool:
+        """Whether an id without a form that needs a look is certainly its own normal form."""
+        return self._rule.leaves_usual
 
     @property
     def ascii_ids(self) -> tuple[bool, bool] | None:
-        """Whether the study's rule trims ASCII ids, and makes their letters small.
+        """Whether ids are right as they stand, and whether the case of ASCII ids is folded.
 
-        Normal forms leave ASCII as it is. None without a rule.
+        Normal forms leave ASCII as it is. None without a declared rule.
         """
-        return None if self._rule is None else (bool(self._rule.trim), self._rule.case == "fold")
+        rule = self._rule
+        return None if rule == Ids() else (bool(rule.as_written), rule.case == "fold")
 
     @property
     def nobodies(self) -> Sequence[str]:
-        """The ids of no person, by the study's rule."""
-        return () if self._rule is None else sorted(self._rule.nobodies - {""})
+        """The declared ids of no person."""
+        return sorted(self._rule.nobodies - {""})
 
     def ids(self, persons: Sequence[str]) -> Sequence[str]:
-        """Normalises ids by the study's rule, which merges several spellings of an id."""
-        return persons if self._rule is None else [self._rule.normal(p) for p in persons]
+        """Normalises ids by the study's rule, which merges several spellings of an id.
+
+        An id of no person becomes empty.
+        """
+        return self._rule.normals(persons)
 
     def period(self, value: Hashable) -> int:
         """Returns the number of a period, 0 for a period outside of the study."""

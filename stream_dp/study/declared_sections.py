@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from .field_types import Declaration, Flag, Probability, Rho, Weight, matching
+from .id_forms import IdForm, is_usual, read_id
 
 _ROUNDS = 8  # of normalization at most; ids that still change after them keep the last form
 
 
-# Of Unicode, with those of no width, which some programs put at the ends of a text.
-BLANKS = "".join(
-    [chr(code) for code in range(0x3001) if chr(code).isspace()]
-    + ["\u00ad", "\u200b", "\u200c", "\u200d", "\u200e", "\u200f", "\u2060", "\ufeff"]
-)
-
-
 class Ids(Declaration):
-    """The rule for comparing ids. Without a rule every spelling is a different person."""
+    """The rule for comparing ids, of files and of streams. Blanks at both ends do not count."""
 
-    trim: Flag = None
-    """`true`: blanks at both ends do not count, those of no width neither."""
     case: Literal["fold"] | None = None
     """`"fold"`: capital and small letters are the same, by Unicode's case folding (so 'ß' is
     'ss')."""
@@ -33,23 +26,48 @@ class Ids(Declaration):
     characters."""
     nobody: tuple[str, ...] | None = None
     """Ids of no person, such as `["NA", "Total"]`: their answers are rejected as if the id were
-    empty. `[]`: every id is a person's, and no command asks."""
+    empty. By default the usual words for nobody and for totals. `[]`: every id is a person's."""
+    as_written: Flag = None
+    """`true`: ids are right as they stand. By default damaged ids such as `1.23E+11` or `3-Jan` are
+    rejected, and `="0012"`, `'0012` and `12.0` are read as `0012` and `12`."""
 
     @cached_property
     def nobodies(self) -> frozenset[str]:
-        """The normal forms of the ids of no person."""
+        """The normal forms of the declared ids of no person."""
         return frozenset(self.spelled(text) for text in self.nobody or ())
 
+    @cached_property
+    def leaves_usual(self) -> bool:
+        """Whether an id without a form, see `id_forms.py`, is certainly its own normal form."""
+        return self.case is None and self.unicode is None and not self.nobodies
+
+    @cached_property
+    def refuses_words(self) -> bool:
+        """Whether the usual words for nobody are no ids."""
+        return self.nobody is None and not self.as_written
+
     def normal(self, text: str) -> str:
-        """The normal form of an id, shared by all spellings of the id; empty for nobody's.
+        """The normal form of an id, shared by all spellings of the id; empty for no person's.
 
         Idempotent.
         """
+        if self.leaves_usual and not self.as_written:
+            core, form = read_id(text)
+            return "" if form is IdForm.NOBODY and self.refuses_words else core
         text = self.spelled(text)
-        return "" if text in self.nobodies else text
+        if text in self.nobodies or (self.refuses_words and read_id(text)[1] is IdForm.NOBODY):
+            return ""
+        return text
+
+    def normals(self, texts: Sequence[str]) -> list[str]:
+        """The normal forms of ids."""
+        normal = self.normal
+        if self.leaves_usual:
+            return [text if is_usual(text) else normal(text) for text in texts]
+        return [normal(text) for text in texts]
 
     def spelled(self, text: str) -> str:
-        """The normal form of an id, also of nobody's."""
+        """The normal form of an id, also of nobody's; empty for a damaged one."""
         # Case folding can undo a normal form, and a normal form can end in blanks: repeat.
         for _ in range(_ROUNDS):
             previous, text = text, self._rewritten(text)
@@ -61,11 +79,13 @@ class Ids(Declaration):
         """Applies every step of the rule once."""
         if self.unicode is not None and not text.isascii():
             text = unicodedata.normalize(self.unicode, text)
+        if not self.as_written:
+            text = read_id(text)[0]
         if self.case is not None:
             text = text.casefold()
         if self.unicode is not None and not text.isascii():
             text = unicodedata.normalize(self.unicode, text)
-        return text.strip(BLANKS) if self.trim else text
+        return text
 
 
 _ADDRESS = r"https?://[^\s<>\"'`\\]+"

@@ -90,7 +90,7 @@ class Study(StudyKeys):
     gate: Gate | None = None
     """`[study.gate]`: a noisy count that holds periods with too few answers for the operator."""
     ids: Annotated[Ids | None, AfterValidator(_unless_empty)] = None
-    """`[study.ids]`: which spellings of an id belong to one person. By default each is a person."""
+    """`[study.ids]`: which ids are persons', and which spellings of an id belong to one person."""
     curator: Curator | None = None
     """`[study.curator]`: who publishes the releases, for the metadata that others read."""
     sampling: Sampling | None = None
@@ -111,6 +111,11 @@ class Study(StudyKeys):
     def revised(self, **fields: Any) -> Study:
         """The study with new values of the given fields."""
         return Study(**{name: getattr(self, name) for name in Study.model_fields} | fields)
+
+    @property
+    def id_rule(self) -> Ids:
+        """The rule of ids, declared or by default."""
+        return self.ids or Ids()
 
     @property
     def size(self) -> int | None:

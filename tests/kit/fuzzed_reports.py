@@ -55,6 +55,48 @@ ODD_IDS = [
     *(b"\\n", b"\\", b"\x00", b"\x1f", b"\x7f", b"\xff", b"\xc3", b"\xed\xa0\x80", b'"', b"\xf0"),
     *("𝒳".encode(), "\u00a0".encode(), "\u2003".encode(), "\u200b".encode(), b"\\ud800", b"\\/"),
 ]
+ODD_IDS += [b"1.5E+", b"NA", b"h-1/", b"1.", b"-", b"'", b"#", b"anna.maria-", b"12-Ja", b"n/"]
+WHOLE_IDS = [
+    *(
+        b"1.23E+11",
+        b"1,2e+05",
+        b"3-Jan",
+        b"Jan-03",
+        b"12. Mrz",
+        b"1234567890123450",
+        b"12.0",
+        b"7,00",
+    ),
+    *(
+        b"'0012",
+        b"#N/A",
+        b"####",
+        b"Err:502",
+        b"NA",
+        b"n/a",
+        b"Grand total",
+        b"null",
+        b"-",
+        b" x",
+        b"x ",
+    ),
+    *(
+        b"123456789012345",
+        b"1234567890123456",
+        b"anna",
+        b"anna-maria-schmidt",
+        b"h1-2",
+        b"0",
+        b"-7",
+    ),
+    *(
+        b"7f9c2ba4-e88f-11ec-8fea-0242ac120002",
+        b"a@b.org",
+        b"2021-03-01",
+        "Jürgen".encode(),
+        b"abc-1",
+    ),
+]
 ENDS = [b"", b" ", b"K"]
 ODD_ENDS = [b"  ", b"\t", b"\\t", "é".encode(), "\u3000".encode(), b"\x85", b"n" * 200, b'"']
 WHOLE = [None, b"", b"{}", b"null", b"[" * 5000, b"[]", b'"x"', b"0", b"{" * 40, b'{"values":']
@@ -123,6 +165,8 @@ class Parts:
             odd = [b"-", b"0", b"1.", b"1e", b"9" * 12, b"9" * 250, b'"']
             return [self.column([b"", b"1"], odd), texts]
         quote = self.column([b'"'], [b"", b"'"])
+        if self.draw.random() < 0.2:
+            return [quote, self.column(WHOLE_IDS, ODD_IDS), quote]
         return [quote, self.column(IDS, ODD_IDS), texts, self.column(ENDS, ODD_ENDS), quote]
 
     def period(self) -> list[pa.Array]:

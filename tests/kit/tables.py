@@ -6,6 +6,7 @@ import pytest
 
 from kit.studies import attribute, small_study, window
 from stream_dp.errors import UserError
+from stream_dp.study.declared_sections import Ids
 
 STUDY = small_study(
     name="tables",
@@ -16,6 +17,8 @@ STUDY = small_study(
     },
     releases=[window("w", "poverty", width=1, rho=1)],
 )
+
+AS_WRITTEN = STUDY.revised(ids=Ids(as_written=True))
 
 
 def refused(read, content, **layout):

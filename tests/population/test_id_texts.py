@@ -2,10 +2,11 @@
 
 import pyarrow as pa
 import pytest
-from kit.tables import STUDY, refused
+from kit.tables import AS_WRITTEN, STUDY, refused
 
 from stream_dp.population.tables import FileForm, TableLayout, judge_table, read_table
-from stream_dp.population.tables.id_texts import IdForm, read_ids
+from stream_dp.population.tables.id_texts import read_ids
+from stream_dp.study.id_forms import IdForm
 
 DAMAGED = [
     *("1.23E+11", "1,23E+11", "1E+05", "1e+05", "1.6777216e+07", "-1.2E+11"),
@@ -26,8 +27,11 @@ PROGRAMS = {
     "1001.0": "1001",
     "1001,00": "1001",
     "0.0": "0",
+    '="12.0"': "12",
+    """="'0012 " """: "0012",
 }
-NOBODY = ["NA", "n/a", "NaN", "NULL", "None", ".", "-", "0", "000", "-1", "99999999", "Total"]
+NUMBERS = ["0", "000", "-1", "99999999"]
+NOBODY = ["NA", "n/a", "NaN", "NULL", "None", ".", "-", "Total"]
 NOBODY += ["Grand total", "unknown", "test", "Gesamt", r"\N"]
 
 
@@ -54,11 +58,16 @@ def test_an_id_in_a_program_s_form_is_read_without_it(text):
 def test_ids_that_need_a_look_stay_as_they_are():
     for form, texts in (
         (IdForm.NOBODY, NOBODY),
+        (IdForm.NUMBER, NUMBERS),
         (IdForm.DATE, ["2021-03-01", "1.3.2021", "03-Jan-21"]),
-        (IdForm.PADDED, ["A1 ", " A1", "A1\u00a0", "A2\u200b", "\u00adA", "\u200eA", "A\n"]),
     ):
         ids = read_ids(pa.array(texts))
         assert (ids.texts.to_pylist(), list(ids.forms)) == (texts, [form])
+
+
+def test_blanks_at_the_ends_do_not_count():
+    ids = read_ids(pa.array(["A1 ", " A1", "A1\u00a0", "A1\u200b", "\u00adA1", "\u200eA1", "A1\n"]))
+    assert (set(ids.texts.to_pylist()), list(ids.forms)) == ({"A1"}, [IdForm.PADDED])
 
 
 def test_an_id_of_blanks_is_empty():
@@ -85,7 +94,7 @@ def test_a_file_of_every_kind_has_the_same_rule(read):
 
 def test_ids_as_written(read):
     text = "person,period,poverty\n1.23E+11,2021-01,1\n1001.0,2021-01,1\n"
-    rows = read(text, form=FileForm(ids_as_written=True))
+    rows = read(text, study=AS_WRITTEN)
     assert [person for person, _, _ in rows] == ["1.23E+11", "1001.0"]
 
 
@@ -95,7 +104,7 @@ def test_rows_of_nobody_are_left_out_and_counted(tmp_path):
     judgement = judge_table(path, STUDY, TableLayout(nobody=("NA", "#N/A")))
     assert (judgement.nobody, judgement.cells, judgement.faulty) == (2, 1, 0)
     judgement = judge_table(path, STUDY, TableLayout())
-    assert (judgement.nobody, judgement.cells, judgement.faulty) == (0, 3, 1)
+    assert (judgement.nobody, judgement.cells, judgement.faulty) == (0, 3, 2)
     assert judgement.nobodies == {"NA": 1}
 
 
@@ -108,4 +117,5 @@ def test_a_damaged_key_of_a_whole_table_is_a_line(tmp_path):
 
     (line,) = refused(keys, None)
     assert "column 'key': 1 ids are damaged, the first in row 2 below the header" in line
-    assert keys(None, ids_as_written=True) == ["1", "1.23E+11"]
+    rows = read_table(path, ["key"], FileForm(), ["key"], as_written=True)
+    assert rows.column("key").to_pylist() == ["1", "1.23E+11"]

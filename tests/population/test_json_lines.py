@@ -4,10 +4,10 @@ import gzip
 import json
 
 import pytest
-from kit.tables import STUDY
+from kit.tables import AS_WRITTEN, STUDY
 
 from stream_dp.errors import UserError
-from stream_dp.population.tables import FileForm, TableLayout, judge_table
+from stream_dp.population.tables import TableLayout, judge_table
 
 FLAT = b'{"person": "a", "period": "2021-01", "poverty": "1"}'
 REPORT = b'{"person": "a", "period": "2021-01", "values": {"poverty": "1"}}'
@@ -81,7 +81,7 @@ def test_a_line_that_cannot_be_read_changes_no_other(tmp_path, line):
 def test_a_number_with_an_exponent_is_a_damaged_id(read):
     line = FLAT.replace(b'"a"', b"1.23e11")
     assert read(line, "t.jsonl") == [("", "2021-01", {"poverty": "1"})]
-    kept = read(line, "t.jsonl", form=FileForm(ids_as_written=True))
+    kept = read(line, "t.jsonl", study=AS_WRITTEN)
     assert kept == [("1.23E+11", "2021-01", {"poverty": "1"})]
 
 

@@ -34,7 +34,7 @@ def study(**more):
 
 
 STUDY = study()
-FOLDING = study(ids={"trim": True, "case": "fold"})
+FOLDING = study(ids={"case": "fold"})
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), max_size=4)
 persons = st.sampled_from(["", " ", "007", "ann", "x" * 256, "x" * 257, "ß" * 200]) | words
 periods = (

@@ -211,7 +211,7 @@ def test_every_decision_survives_its_file():
         numbers=NumberTexts(",", "."),
         id_width=4,
         nobody=("NA", "Total"),
-        form=FileForm(ids_as_written=True, row_names=True),
+        form=FileForm(row_names=True),
     )
     named = study(["1", "2"])
     first = next(iter(read_columns(NamedTable("t", table), named, layout))).reading

@@ -22,6 +22,7 @@ from kit.studies import attribute, small_study, window
 from stream_dp.errors import UserError
 from stream_dp.population.celltext import DAMAGED
 from stream_dp.population.tables import FileForm, TableLayout, read_columns, read_reports
+from stream_dp.study.declared_sections import Ids
 
 STUDY = small_study(
     name="files",
@@ -35,12 +36,12 @@ TEXT = "person;period;work\nÄndu;2021-01;ja\n007;2021-02;no\n"
 
 @pytest.fixture
 def read(tmp_path):
-    def read(content, name="table.csv", *, form=None, **layout):
+    def read(content, name="table.csv", *, form=None, study=STUDY, **layout):
         path = tmp_path / name
         if content is not None:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
         layout = TableLayout(**layout, form=form or FileForm())
-        return [row for batch in read_reports(path, STUDY, layout) for row in batch]
+        return [row for batch in read_reports(path, study, layout) for row in batch]
 
     return read
 
@@ -278,7 +279,7 @@ def test_an_id_that_became_a_date_is_damaged(read, tmp_path):
     rows = [HEAD, [datetime.date(2021, 1, 3), "2021-01", "ja"], ["a", "2021-01", "ja"]]
     sheet(tmp_path / "table.xlsx", rows)
     assert [person for person, _, _ in read(None, "table.xlsx")] == ["", "a"]
-    as_written = read(None, "table.xlsx", form=FileForm(ids_as_written=True))
+    as_written = read(None, "table.xlsx", study=STUDY.revised(ids=Ids(as_written=True)))
     assert [person for person, _, _ in as_written] == ["2021-01-03", "a"]
 
 

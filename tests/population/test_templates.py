@@ -19,9 +19,9 @@ from stream_dp.population.rejection_reasons import RejectedRecord
 from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.population.templates import divide
 
-TRIMMED = small_study(
+FOLDED = small_study(
     periods={"first": "2001", "every": "year", "count": 4},
-    ids={"trim": True, "case": "fold", "unicode": "NFKC"},
+    ids={"case": "fold", "unicode": "NFKC"},
     attributes={"a": attribute([0, 1, 2], missing=0), "b": attribute(["x"], missing="absent")},
     releases=[window("w", "a", width=1, rho=1)],
 )
@@ -130,7 +130,7 @@ def _always_together():
         yield
 
 
-@pytest.mark.parametrize("study", [OPEN, TRIMMED], ids=["open", "trimmed"])
+@pytest.mark.parametrize("study", [OPEN, FOLDED], ids=["open", "folded"])
 @settings(max_examples=100, deadline=None)
 @given(RECORDS, st.integers(0, 3))
 @example([(b'{"person":"x","period":"2001","values":{"a":1}}', (), None)] * 2, 0)

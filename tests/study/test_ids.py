@@ -19,10 +19,10 @@ from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
 from stream_dp.study.declared_sections import Ids
 
-ALL = {"trim": True, "case": "fold", "unicode": "NFC"}
+ALL = {"case": "fold", "unicode": "NFC"}
 RULES = [
-    Ids(trim=trim, case=case, unicode=form)
-    for trim, case, form in product((None, True), (None, "fold"), (None, "NFC", "NFKC"))
+    Ids(as_written=written, case=case, unicode=form)
+    for written, case, form in product((None, True), (None, "fold"), (None, "NFC", "NFKC"))
 ]
 
 
@@ -79,15 +79,17 @@ def test_spellings_of_an_id_are_one_person(odd):
     population, closed = folded(declared(ids=ALL), [*ANA, "bea"], odd)
     assert closed.symbols["poverty"].sum() == 2
     assert population.accounting.superseded == len(ANA) - 1
-    _, closed = folded(PLAIN, [*ANA, "bea"], odd)
+    _, closed = folded(PLAIN, [*ANA, "bea"], odd)  # without a rule blanks alone do not count
+    assert closed.symbols["poverty"].sum() == len({a.strip() for a in ANA}) + 1
+    _, closed = folded(declared(ids={"as_written": True}), [*ANA, "bea"], odd)
     assert closed.symbols["poverty"].sum() == len(ANA) + 1
 
 
 @pytest.mark.parametrize(
     ("rule", "same", "other"),
     [
-        ({"trim": True}, ("Ann ", " Ann"), "ann"),
-        ({"case": "fold"}, ("Ann", "aNN"), "ann "),
+        ({}, ("Ann ", " Ann"), "ann"),
+        ({"case": "fold"}, ("Ann", "aNN "), "an n"),
         ({"unicode": "NFC"}, ("\u00e9", "e\u0301"), "E\u0301"),
         ({"unicode": "NFKC"}, ("\uff17", "7"), "07"),
     ],
@@ -102,7 +104,7 @@ def test_each_part_of_the_rule_alone(rule, same, other):
 
 @pytest.mark.parametrize("odd", [False, True])
 def test_answers_of_nobody_are_rejected_by_every_decoder(odd):
-    rule = {"nobody": ["NA", " Total"], "trim": True, "case": "fold"}
+    rule = {"nobody": ["NA", " Total"], "case": "fold"}
     people = ["na", "TOTAL ", "NA", "ana", "nan"]
     population, closed = folded(declared(ids=rule), people, odd)
     assert closed.symbols["poverty"].sum() == 2
@@ -112,6 +114,8 @@ def test_answers_of_nobody_are_rejected_by_every_decoder(odd):
     }
     population, closed = folded(declared(ids={"nobody": ["NA"]}), people, odd)
     assert closed.symbols["poverty"].sum() == 4
+    population, closed = folded(PLAIN, people, odd)
+    assert closed.symbols["poverty"].sum() == 1
 
 
 def test_a_study_that_says_that_all_are_people_has_a_rule():
@@ -120,13 +124,14 @@ def test_a_study_that_says_that_all_are_people_has_a_rule():
     assert Ids(nobody=("NA",)).normal("NA") == ""
 
 
-def test_blanks_of_no_width_are_trimmed():
-    assert {Ids(trim=True).normal(x) for x in ("A1", "A1\u200b", "\ufeffA1", "A1\u00a0")} == {"A1"}
+def test_blanks_of_no_width_do_not_count():
+    assert {Ids().normal(x) for x in ("A1", "A1\u200b", "\ufeffA1", "A1\u00a0")} == {"A1"}
 
 
 def test_leading_zeros_and_numbers_stay():
     normal = Ids(**ALL).normal
     assert [normal(x) for x in ("007", " 7 ", "1e3")] == ["007", "7", "1e3"]
+    assert Ids(as_written=True).normal(" 7.0 ") == " 7.0 "
 
 
 @pytest.mark.parametrize("person", [" ", "\u00a0\n", "x" * 257, ""])
@@ -158,9 +163,9 @@ def test_the_rule_is_idempotent(rule, text):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=5))
-def test_without_a_rule_ids_are_compared_as_they_are(persons):
-    decoder = Decoder(PLAIN, bytes(range(32)))
-    assert decoder.ids(persons) is persons
+def test_ids_that_are_right_as_they_stand_are_compared_so(persons):
+    decoder = Decoder(declared(ids={"as_written": True}), bytes(range(32)))
+    assert decoder.ids(persons) == persons
     assert len(np.unique(decoder.hashes(persons), axis=0)) == len(set(persons))
 
 
@@ -168,9 +173,9 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
     assert PLAIN.ids is None
     assert b'"ids":' not in PLAIN.canonical()
     assert PLAIN.hash == "da036a71459599d7b2965fa82650dd4536b14485c68cff2e0d944c1c0d0ea373"
-    for nothing in ({}, {"trim": False}):
+    for nothing in ({}, {"as_written": False}):
         assert declared(ids=nothing).hash == PLAIN.hash
-    ruled = [declared(ids=rule) for rule in (ALL, {"trim": True}, {"unicode": "NFKC"})]
+    ruled = [declared(ids=rule) for rule in (ALL, {"as_written": True}, {"unicode": "NFKC"})]
     assert len({PLAIN.hash, *(study.hash for study in ruled)}) == 4
     for study in ruled:
         assert Study.model_validate(json.loads(study.canonical())) == study
@@ -180,12 +185,12 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
     ("rule", "line"),
     [
         (7, "study.ids: must be a table"),
-        ({"trim": 1}, "study.ids.trim: must be true or false"),
+        ({"as_written": 1}, "study.ids.as_written: must be true or false"),
         ({"case": "lower"}, "study.ids.case: must be 'fold'"),
         ({"unicode": "NFD"}, "study.ids.unicode: must be 'NFC' or 'NFKC'"),
         (
             {"lower": True},
-            "study.ids.lower: unknown key; known here are trim, case, unicode, nobody",
+            "study.ids.lower: unknown key; known here are case, unicode, nobody, as_written",
         ),
     ],
 )

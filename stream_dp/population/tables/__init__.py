@@ -6,7 +6,7 @@ the types of columns, a damaged file, and in text a quote that is left open.
 
 from .cell_judging import Judgement, judge_table
 from .column_layout import TableLayout
-from .report_records import SentRecords, id_rule, records_of
+from .report_records import SentRecords, records_of
 from .table_files import FileForm, count_rows
 from .table_reading import read_columns, read_reports, read_table
 
@@ -16,7 +16,6 @@ __all__ = [
     "SentRecords",
     "TableLayout",
     "count_rows",
-    "id_rule",
     "judge_table",
     "read_columns",
     "read_reports",

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.study import Study
+from stream_dp.study.id_forms import IdForm
 
 from ..arrow_tables import TableSource
 from ..celltext import DAMAGED
@@ -30,9 +31,8 @@ from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
 from .column_layout import Header, TableLayout
 from .id_shapes import IdShapes, ShapeFault
-from .id_texts import IdForm
 from .reading import Reading, ReportColumns
-from .report_records import id_rule, is_too_large, report_record
+from .report_records import is_too_large, report_record
 from .table_reading import read_columns, reports_of
 
 _MOST_TEXTS = 99  # distinct faulty texts that are looked at for the remedy
@@ -282,7 +282,7 @@ class _Judge:
         self.entries = None if last is None else CohortEntries(last)
         self._labels = pa.array(study.periods.labels, pa.string())
         self._numbers = study.periods.numbers
-        self._normal = None if study.ids is None else study.ids.normal
+        self._rule = study.id_rule
         self._attributes = study.attributes
         self._values = {
             name: pa.array(
@@ -313,8 +313,12 @@ class _Judge:
             return
         rows = columns.rows
         persons = pc.fill_null(columns.persons, "")
-        if self._normal is not None:
-            persons = pa.array([self._normal(p) for p in persons.to_pylist()], pa.string())
+        if not self._rule.leaves_usual:
+            persons = pa.array(self._rule.normals(persons.to_pylist()), pa.string())
+        elif (
+            self._rule.refuses_words and (words := columns.id_forms.get(IdForm.NOBODY)) is not None
+        ):
+            persons = pc.if_else(pa.array(words), "", persons)
         lengths = pc.utf8_length(persons).to_numpy()
         sound: Mask = (lengths > 0) & (lengths <= LONGEST_ID)
         large = _too_large(columns, self._study, self._overhead)
@@ -368,13 +372,15 @@ class _Judge:
             judgement.id_forms.setdefault(form, Occurrences(0, first)).cells += int(
                 cells[told].sum()
             )
-            if form is IdForm.NOBODY:
+            if form in (IdForm.NOBODY, IdForm.NUMBER):
                 for text, count in zip(
                     columns.persons.filter(pa.array(told)).to_pylist(),
                     cells[told].tolist(),
                     strict=True,
                 ):
-                    if text in judgement.nobodies or len(judgement.nobodies) < _MOST_NOBODIES:
+                    if text and (
+                        text in judgement.nobodies or len(judgement.nobodies) < _MOST_NOBODIES
+                    ):
                         judgement.nobodies[text] += count
 
     @staticmethod
@@ -465,11 +471,10 @@ def _too_large(columns: ReportColumns, study: Study, overhead: int) -> dict[str,
     large = {name: np.zeros(len(columns), bool) for name in columns.values}
     # A report has all cells of a long table's row, or one cell of a wide table's row.
     together = [list(large)] if columns.periods is not None else [[name] for name in large]
-    normal = id_rule(study)
     for index in np.flatnonzero(np.asarray(8 * sizes + names + overhead + 256 > LARGEST_REPORT)):
         row = columns.slice(int(index), 1)
         for cells, reports in zip(together, reports_of(row), strict=True):
-            if any(is_too_large(report_record(r, normal), overhead) for r in reports):
+            if any(is_too_large(report_record(r, study.id_rule), overhead) for r in reports):
                 for name in cells:
                     large[name][index] = True
     return large

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
-from stream_dp.study.declared_sections import BLANKS
 from stream_dp.study.event_releases import slot_attribute
+from stream_dp.study.id_forms import BLANKS
 from stream_dp.study.number_texts import NumberTexts
 from stream_dp.study.period_advice import period_advice
 from stream_dp.study.period_texts import PeriodTexts

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.errors import UserError
+from stream_dp.study.id_forms import text_of_number
 
 from ..celltext import DAMAGED
 from ..table_bounds import MOST_CELL, MOST_RECORD
@@ -25,8 +26,6 @@ from .text_records import MOST_TEXT
 _MOST_MEMBERS = 1 << 14  # different ones of a file
 _BATCH_CELLS, _BATCH_CHARACTERS = 1 << 21, 1 << 22
 _VALUES = "values"  # the member of a report with its answers
-_WHOLE = re.compile(r"(-?\d{1,15})\.0+")  # as pandas writes whole numbers beside an empty cell
-_EXPONENT = re.compile(r"[eE]\+?([0-9]{1,3})$")
 _HALVES = re.compile("[\ud800-\udfff]")
 _BOOLEANS = {True: "true", False: "false"}
 _Row = dict[str, str | None]
@@ -125,9 +124,7 @@ _DECODER = json.JSONDecoder(
 def _cell(value: object) -> str | None:
     """The text of a member; None for an empty one."""
     if isinstance(value, _Number):
-        whole = _WHOLE.fullmatch(value)
-        # As spreadsheets write it, so that such an id is damaged in every file.
-        return whole[1] if whole else _EXPONENT.sub(lambda e: f"E+{e[1]:0>2}", value)
+        return text_of_number(value)
     if value is None or isinstance(value, str):
         return value if value is None else _text(value)
     return _BOOLEANS[value] if isinstance(value, bool) else DAMAGED

@@ -18,6 +18,7 @@ from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.attribute import Attribute
 from stream_dp.study.field_types import ABSENT
+from stream_dp.study.id_forms import IdForm
 from stream_dp.study.number_texts import WholeNumbers
 from stream_dp.study.period_texts import PeriodTexts
 
@@ -25,7 +26,7 @@ from ..arrow_tables import TableSource
 from ..celltext import DAMAGED, cell_text, id_text, paired_ids
 from ..text_bytes import bytes_of, has_byte
 from .column_layout import Header, TableLayout, read_header
-from .id_texts import IdForm, Mask, ReadIds, read_ids
+from .id_texts import Mask, ReadIds, read_ids
 from .labelled_files import file_labels
 from .period_columns import PERIOD, period_column, texts_of_periods
 from .row_batches import TableRows, UnreadableRow
@@ -33,6 +34,7 @@ from .table_files import is_text
 from .value_texts import AmbiguousCoding, ValueTexts
 
 _LONGEST_NAME = 100  # characters of a file's name in an id
+_NO_ID = pa.scalar(None, pa.string())
 _BLANKS = bytes_of("\t\n\v\f\r\x1c\x1d\x1e\x1f ", beyond_ascii=True)  # of every blank of Unicode
 
 
@@ -258,11 +260,14 @@ class Reading:
             ids = pc.binary_join_element_wise(name, numbers, "/")
             return ReadIds(ids), np.zeros(len(batch), bool)
         as_ids = _lined_ids if is_text(self.path) else _ids
-        read = ReadIds if self.layout.form.ids_as_written else read_ids
+        rule = self.study.id_rule
+        read = ReadIds if rule.as_written else read_ids
         texts = [self._text(batch, name, as_ids) for name in self.layout.ids]
         ids, *of_members = map(read, texts)
         for column in of_members:
-            ids = ids.with_texts(paired_ids(ids.texts, column.texts), column.forms)
+            ids = read(paired_ids(ids.texts, column.texts)).with_forms(ids.forms, column.forms)
+            if rule.refuses_words and (words := ids.forms.get(IdForm.NOBODY)) is not None:
+                ids = ids.with_texts(pc.if_else(pa.array(words), _NO_ID, ids.texts))
         ids = ids.with_texts(_padded(ids.texts, self.layout.id_width))
         if not (nobodies := self._nobodies()):
             return ids, np.zeros(len(batch), bool)
@@ -270,13 +275,13 @@ class Reading:
 
     def _nobodies(self) -> set[str]:
         """The ids of no person, by the options or the study."""
-        rule = self.study.ids
-        return {*self.layout.nobody, *(() if rule is None else rule.nobodies)} - {""}
+        return {*self.layout.nobody, *self.study.id_rule.nobodies} - {""}
 
     def _are(self, ids: pa.Array, nobodies: set[str]) -> Mask:
         """Which of the ids are among these, by the study's rule."""
-        if (rule := self.study.ids) is not None:
-            nobodies, ids = {rule.spelled(i) for i in nobodies}, rewritten(ids, rule.spelled)
+        if self.study.ids is not None:
+            spelled = self.study.ids.spelled
+            nobodies, ids = {spelled(i) for i in nobodies}, rewritten(ids, spelled)
         among: Mask = pc.is_in(ids, value_set=pa.array(sorted(nobodies), pa.string())).to_numpy(
             zero_copy_only=False
         )

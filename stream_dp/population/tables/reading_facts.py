@@ -35,7 +35,7 @@ _LONGEST = 40  # characters of a text
 # Fields of a layout that the facts have under other keys, or that follow from each file.
 _OTHERWISE = {"person", "period", "attribute", "columns", "values", "form", "group", "member"}
 _OTHERWISE |= {"event", "codings", "numbers"}
-_OF_FORM = ("ids_as_written", "row_names")  # what a file's form decides about all files
+_OF_FORM = ("row_names",)  # what a file's form decides about all files
 
 
 def facts_of(reading: Reading) -> Facts:

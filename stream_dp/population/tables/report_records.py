@@ -6,7 +6,7 @@ letter. Its record is no report, whatever the row says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stream_dp.study import Study
+from stream_dp.study.declared_sections import Ids
 
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
@@ -49,14 +49,7 @@ class SentRecords:
         return ((key.decode(), value) for key, value in zip(self.keys, self.values, strict=True))
 
 
-def id_rule(study: Study) -> Callable[[str], str]:
-    """Returns the function to the normal form of ids by the study's rule."""
-    return str if study.ids is None else study.ids.normal
-
-
-def records_of(
-    columns: ReportColumns, normal: Callable[[str], str], overhead: int
-) -> Iterator[SentRecords]:
+def records_of(columns: ReportColumns, rule: Ids, overhead: int) -> Iterator[SentRecords]:
     """Yields the records of rows, in batches.
 
     The key is the normal form of the id, so that a person's reports are in one partition.
@@ -65,20 +58,18 @@ def records_of(
     """
     if columns.unreadable:
         yield SentRecords.of([_row_record(row, text) for row, text in columns.unreadable])
-    if (plain := _plain_records(columns, normal, overhead)) is not None:
+    if (plain := _plain_records(columns, rule, overhead)) is not None:
         yield from plain
         return
     for batch in reports_of(columns):
-        records = [report_record(report, normal) for report in batch]
+        records = [report_record(report, rule) for report in batch]
         for index, record in enumerate(records):
             if is_too_large(record, overhead):
                 records[index] = _row_record(None, record[1].decode())
         yield SentRecords.of(records)
 
 
-def _plain_records(
-    columns: ReportColumns, normal: Callable[[str], str], overhead: int
-) -> list[SentRecords] | None:
+def _plain_records(columns: ReportColumns, rule: Ids, overhead: int) -> list[SentRecords] | None:
     """Encodes rows whose texts need no escape in JSON, column by column.
 
     Returns the records that `report_record` makes; None if a text needs an escape, or a record may
@@ -109,8 +100,7 @@ def _plain_records(
         people = persons.filter(told)
         if (pc.max(pc.binary_length(values)).as_py() or 0) + room > LARGEST_REPORT:
             return None
-        if normal is not str:
-            people = pa.array(list(map(normal, people.to_pylist())), pa.string())
+        people = pa.array(rule.normals(people.to_pylist()), pa.string())
         if (pc.max(pc.utf8_length(people)).as_py() or 0) > _PLAIN_KEY:
             return None
         keys, values = people.cast(pa.large_binary()), values.cast(pa.large_binary())
@@ -147,10 +137,10 @@ def _large(text: Any) -> Any:
     return text.cast(pa.large_string())
 
 
-def report_record(report: ReportRow, normal: Callable[[str], str]) -> SentRecord:
+def report_record(report: ReportRow, rule: Ids) -> SentRecord:
     """Encodes a report in a record."""
     person, period, values = report
-    return normal(person), _encode({"person": person, "period": period, "values": values})
+    return rule.normal(person), _encode({"person": person, "period": period, "values": values})
 
 
 def is_too_large(record: SentRecord, overhead: int) -> bool:

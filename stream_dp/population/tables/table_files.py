@@ -58,14 +58,12 @@ class FileForm:
         row that is not blank.
     row_names: whether rows of a text file begin with a name for which the header has no cell, as R
         writes them.
-    ids_as_written: whether ids are right as they stand, also those that look damaged.
     """
 
     separator: str | None = None
     encoding: str | None = None
     sheet: str | None = None
     header_row: int | None = None
-    ids_as_written: bool = False
     row_names: bool = False
 
     def __post_init__(self) -> None:
@@ -100,11 +98,17 @@ def has_rows_above_a_header(path: Path) -> bool:
 
 
 def read_rows(
-    path: TableSource, form: FileForm, ids: Collection[str] = (), keys: Collection[str] = ()
+    path: TableSource,
+    form: FileForm,
+    ids: Collection[str] = (),
+    keys: Collection[str] = (),
+    *,
+    as_written: bool = False,
 ) -> Generator[TableRows, None, None]:
     """Reads the rows of a table in batches, after a batch without rows for the header.
 
     ids: the columns of ids. keys: these and, in a long table, the column of periods.
+    as_written: whether an id of a spreadsheet may be a date.
 
     Raises UserError.
     """
@@ -123,9 +127,7 @@ def read_rows(
         elif kind in _ARROW:
             yield from numbered(bounded_batches(path, _arrow_batches(path)))
         elif kind in _SHEETS:
-            yield from _SHEETS[kind](
-                path, form.sheet, form.header_row, ids, as_written=form.ids_as_written
-            )
+            yield from _SHEETS[kind](path, form.sheet, form.header_row, ids, as_written=as_written)
         elif is_labelled(path):
             yield from numbered(labelled_batches(path, form.encoding))
         elif kind in _JSON:

@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
+from stream_dp.study.id_forms import IdForm
 
 from ..arrow_tables import TableSource, missing_columns
 from ..celltext import DAMAGED
 from ..table_bounds import readable
 from .column_layout import TableLayout
-from .id_texts import DAMAGED_IDS, IdForm, read_ids
+from .id_texts import DAMAGED_IDS, read_ids
 from .labelled_files import is_labelled
 from .reading import Reading, ReportColumns
 from .table_files import FileForm, has_rows_above_a_header, header_names, read_rows
@@ -35,7 +36,8 @@ def read_columns(
     A file without a header that the layout understands is refused before any row is read.
     """
     reading: Reading | None = None
-    rows = read_rows(path, layout.form, layout.ids, layout.keys)
+    as_written = study.id_rule.as_written is True
+    rows = read_rows(path, layout.form, layout.ids, layout.keys, as_written=as_written)
     with readable(path), closing(rows) as source:
         for table_rows in source:
             if reading is None:
@@ -64,17 +66,26 @@ def _header_below(path: TableSource, study: Study, layout: TableLayout) -> list[
 
 
 def read_table(
-    path: TableSource, columns: Sequence[str], form: FileForm, ids: Collection[str] = ()
+    path: TableSource,
+    columns: Sequence[str],
+    form: FileForm,
+    ids: Collection[str] = (),
+    *,
+    as_written: bool = False,
 ) -> pa.Table:
     """Reads columns of a whole table, of the types that a file has; a text file has texts.
 
     ids: the columns of ids among them.
+    as_written: whether ids are right as they stand.
 
     Raises UserError also for a row or a cell that cannot be read.
     """
     columns = list(dict.fromkeys(columns))
     tables, names = list[pa.Table](), None
-    with readable(path), closing(read_rows(path, form, ids, columns)) as source:
+    with (
+        readable(path),
+        closing(read_rows(path, form, ids, columns, as_written=as_written)) as source,
+    ):
         for rows in source:
             if names is None:
                 names = rows.batch.schema.names
@@ -89,7 +100,7 @@ def read_table(
         # The first batch has no rows, and texts where a file of SPSS has numbers.
         table = pa.concat_tables(tables[1:] or tables, promote_options="permissive")
     sound = {name: _sound(path, name, table.column(name)) for name in columns}
-    for name in () if form.ids_as_written else ids:
+    for name in () if as_written else ids:
         sound[name] = _sound_ids(path, name, sound[name])
     return pa.table(sound)
 

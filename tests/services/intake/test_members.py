@@ -22,7 +22,7 @@ from stream_dp.services.intake.table_topic import bound_table_of
 from stream_dp.services.intake.true_panel import true_panel_and_members
 from stream_dp.services.storage.deployment import Deployment
 
-RULE = 'ids = { trim = true, case = "fold", unicode = "NFC" }\n'
+RULE = 'ids = { case = "fold", unicode = "NFC" }\n'
 STUDY = """
 [study]
 name = "homes"

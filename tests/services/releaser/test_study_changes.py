@@ -123,7 +123,7 @@ BEFORE = parse_study(tomllib.loads(TEXT.split("[run]")[0], parse_float=Decimal))
     [
         ('"homes"', '"houses"', "study.name"),
         ("rho = 0.6", "rho = 0.7", "study.rho"),
-        ("delta = 1e-6", "delta = 1e-7\nids = { trim = true }", "study.delta, study.ids"),
+        ("delta = 1e-6", "delta = 1e-7\nids = { as_written = true }", "study.delta, study.ids"),
         ("count = 3", "count = 4", "study.periods.count"),
         ("size = 40", "size = 41", "study.population.size"),
         ("values = [0, 1]", "values = [0, 1, 2]", "attributes.work.values"),
