@@ -272,7 +272,12 @@ def _known_layout(study: Study, options: argparse.Namespace) -> TableLayout:
     readings = AcceptedReading(options.reading, quiet=options.quiet or options.json)
     columns = readings.layout(study, options)
     judged = judge_tables(
-        study, [options.truth], columns, known=KnownReports(), accept=readings.add
+        study,
+        [options.truth],
+        columns,
+        known=KnownReports(),
+        accept=readings.add,
+        done="evaluated",
     )
     for path, judgement in judged.require_all().items():
         notices = table_notices(path.name, judgement, study)

@@ -113,7 +113,12 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
     left_out = _unavailable(study)
     with _timed(seconds, "judging the files"):
         judged_tables = judge_tables(
-            keyed_study, options.files, columns, known=KnownReports(), accept=readings.add
+            keyed_study,
+            options.files,
+            columns,
+            known=KnownReports(),
+            accept=readings.add,
+            done="rehearsed",
         )
         judgements = judged_tables.require_all()
     readings.keep()

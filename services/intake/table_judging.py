@@ -145,6 +145,7 @@ def judge_tables(
     reported: bool = False,
     tell: FaultListener | None = None,
     accept: Callable[[Reading], object] = lambda reading: None,
+    done: str = "sent",
 ) -> JudgedTables:
     """Judges tables against the study, in order, with the ids of earlier tables.
 
@@ -156,6 +157,7 @@ def judge_tables(
     reported: whether a report of the faulty cells is written beside each table.
     tell: also called for each faulty cell.
     accept: called with the reading of each table; it may refuse the table with a UserError.
+    done: what the command does with tables, as the lines about a refused one say.
 
     Raises UserError at the first table that cannot be read, whose header is doubtful, or that is
     faulty although `strict`.
@@ -183,18 +185,18 @@ def judge_tables(
             if judgement.reading is not None:
                 accept(judgement.reading)
             if judgement.header.faults:
-                raise UserError([*judgement.header.faults, f"{path}: nothing is sent"])
+                raise UserError([*judgement.header.faults, f"{path}: nothing is {done}"])
             counts = judgement.faulty < judgement.cells
             if counts:
                 report.keep()
         if strict and (judgement.faulty or judgement.strange):
-            raise UserError(_strictly(path, judgement, study))
-        if pair := several_people(path, judgement, layout):
+            raise UserError(_strictly(path, judgement, study, done))
+        if pair := several_people(path, judgement, layout, done):
             refused[path] = pair
         elif counts or (judgement.cells == 0 and empty):
             tables[path] = JudgedTable(judgement, report.path, report.problem)
         else:
-            refused[path] = _nothing(path, judgement, study)
+            refused[path] = _nothing(path, judgement, study, done)
         shapes.merge(judgement.shapes)
     return JudgedTables(tables, refused)
 
@@ -210,21 +212,21 @@ def _together(*listeners: FaultListener | None) -> FaultListener | None:
     return tell if called else None
 
 
-def _nothing(path: TableSource, judgement: Judgement, study: Study) -> list[str]:
+def _nothing(path: TableSource, judgement: Judgement, study: Study, done: str) -> list[str]:
     """The reasons for refusing a whole table, in lines."""
     if judgement.cells == 0:
-        return [f"{path}: holds no values; nothing of it is sent"]
-    lines = fault_table(str(path), judgement, "nothing of it is sent")
+        return [f"{path}: holds no values; nothing of it is {done}"]
+    lines = fault_table(str(path), judgement, f"nothing of it is {done}")
     return [*lines, *fault_advice(judgement, study), "rows count from 1 below the header"]
 
 
-def _strictly(path: TableSource, judgement: Judgement, study: Study) -> list[str]:
+def _strictly(path: TableSource, judgement: Judgement, study: Study, done: str) -> list[str]:
     """The reasons for refusing a table under --strict, in lines."""
     return [
-        *fault_table(str(path), judgement, "nothing is sent"),
+        *fault_table(str(path), judgement, f"nothing is {done}"),
         *fault_advice(judgement, study),
         *strange_ids(judgement),
-        "rows count from 1 below the header; without --strict what counts is sent",
+        f"rows count from 1 below the header; without --strict what counts is {done}",
     ]
 
 
@@ -420,7 +422,9 @@ def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:
     return lines
 
 
-def several_people(path: TableSource, judgement: Judgement, layout: TableLayout) -> list[str]:
+def several_people(
+    path: TableSource, judgement: Judgement, layout: TableLayout, done: str
+) -> list[str]:
     """Lines that refuse a table whose ids repeat too often, with the options that decide; or none.
 
     Ids such as numbers within a household or a clinic are people's only with a second column.
@@ -437,7 +441,7 @@ def several_people(path: TableSource, judgement: Judgement, layout: TableLayout)
     pair = shlex.join(["--group", likely, "--member", layout.person])
     return [
         f"{path}: {repeated} of {judgement.cells} cells repeat an earlier one of the same person"
-        " and period; nothing of it is sent",
+        f" and period; nothing of it is {done}",
         f"if the ids are numbers within {likely}: {pair}{more}; if the last row of a person and"
         f" period counts: --columns {shlex.quote('{}=')}",
     ]

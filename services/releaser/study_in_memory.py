@@ -204,7 +204,13 @@ def _check_reports(
     """
     try:
         judged = judge_tables(
-            study, [table], layout, known=KnownReports(), strict=strict, empty=True
+            study,
+            [table],
+            layout,
+            known=KnownReports(),
+            strict=strict,
+            empty=True,
+            done="used",
         )
         judgement = judged.require_all()[table]
     except UserError as error:

@@ -140,13 +140,13 @@ def test_a_table_with_cells_that_do_not_count_is_run_with_a_warning():
     assert row.split() == ["2026-01", "value", "1", "1"]
     with pytest.raises(stream_dp.UserError) as refusal:
         stream_dp.run_study(study, wrong, attribute="work", strict=True, simulation_seed=1)
-    assert refusal.value.lines[0] == "reports: 1 of 4 cells would not count; nothing is sent"
+    assert refusal.value.lines[0] == "reports: 1 of 4 cells would not count; nothing is used"
 
 
 def test_a_table_of_which_nothing_counts_is_not_run():
     wrong = REPORTS.set_column(1, "2026-01", pa.array(["maybe", "perhaps"]))
     wrong = wrong.set_column(2, "2026-02", pa.array(["", "x"]))
-    with pytest.raises(stream_dp.UserError, match="nothing of it is sent"):
+    with pytest.raises(stream_dp.UserError, match="nothing of it is used"):
         stream_dp.run_study(declared(groups=False), wrong, attribute="work", simulation_seed=1)
 
 

@@ -60,7 +60,7 @@ def test_words_for_nobody_do_not_count_unless_the_study_says_so(study, command):
     assert (code, sent(study) - before) == (0, 1)
     declare(study, "nobody = []")
     code, out, _ = command("send", study, path, "--strict")
-    assert (code, sent(study), "nobody" in out) == (0, 4, False)
+    assert (code, sent(study), "for nobody" in out) == (0, 4, False)
 
 
 def test_ids_that_are_counted_from_0_are_people_s(study, command):
@@ -113,7 +113,7 @@ def test_ids_with_blanks_at_their_ends_are_read_without_them(study, command):
     assert "2 cells have an id with blanks at its ends, the first in row 1, which is read" in out
     assert people(study) == ["A1", "A2", "A3"]
     declare(study, "as_written = true")
-    assert "blanks" not in command("send", study, path)[1]
+    assert "with blanks" not in command("send", study, path)[1]
     assert people(study) == ["A1\u00a0", "A2\u200b", "A3"]
 
 

@@ -314,6 +314,15 @@ def test_words_of_groups_for_a_study_without(evaluate: Callable[..., str], folde
     assert "--at: goes with data sets, and the study has none" in err
 
 
+def test_a_truth_without_values_is_said_not_to_be_evaluated(
+    evaluate: Callable[..., str], folder: Path
+) -> None:
+    (folder / "truth.csv").write_text("person,period,income,work\n")
+    assert "truth.csv: holds no values; nothing of it is evaluated" in evaluate(
+        "homes.toml", code=2
+    )
+
+
 def test_a_member_of_whom_the_truth_says_nothing(
     evaluate: Callable[..., str], folder: Path
 ) -> None:
