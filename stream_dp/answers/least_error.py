@@ -59,6 +59,7 @@ class ErrorWeights:
 class Correction:
     """A query in all periods with its answers of least error.
 
+    weights: without groups, the answers are the panel's counts
     exact: whether the answers are the unbiased estimates
     """
 
@@ -68,11 +69,32 @@ class Correction:
 
     @classmethod
     def best(cls, query: QuerySeries, weights: ErrorWeights) -> Correction:
-        """The correction, or the unbiased estimates where their error is not larger."""
-        own = cls(query, weights)
-        squares = own.inflation * (own.variances + own.biases) + ROUNDING
-        mean = (1 + own.family.guard) * float(squares[query.live].mean())
-        return own if mean < query.deviation**2 else cls(query, weights, exact=True)
+        """The correction, the panel's counts or the unbiased estimates: those of the least risk."""
+        counts = cls(query, ErrorWeights((), weights.families))
+        return min(
+            cls(query, weights),
+            counts,
+            cls(query, weights, exact=True),
+            key=lambda answers: answers._risk,
+        )
+
+    @property
+    def _risk(self) -> float:
+        """The mean square error of the answers, times that of their changes.
+
+        The product has no unit that one of them could outweigh. Changes are since the period
+        before and since the first. Errors that last make good changes of poor answers.
+        """
+        live, biases, inflation = np.flatnonzero(self.query.live), self.biases, self.inflation
+        squares = inflation * (self.variances + biases) + self.rounding
+        risk = (1 + self.family.guard) * float(squares[live].mean())
+        if live.size == 1:
+            return risk
+        now = np.concatenate([live[1:], live[2:]])
+        then = np.concatenate([np.repeat(live[0], live.size - 1), live[1:-1]])
+        left = ((self.left[:, now] - self.left[:, then]) ** 2).mean(axis=0) + biases[now]
+        inflated = np.maximum(inflation[now], inflation[then]) * (left + biases[then])
+        return risk * (1 + self.family.guard) * float((inflated + 2 * self.rounding).mean())
 
     @property
     def family(self) -> FamilyWeights:
@@ -112,6 +134,8 @@ class Correction:
         beta, query = self._groups[0], self.query
         if self.exact:
             return query.unbiased
+        if not beta.any():
+            return query.panel
         left = query.panel - _predicted(beta, query.noise)
         query.__dict__.pop("noise")  # nine times as large, and not needed again
         return left
