@@ -299,11 +299,11 @@ def doubtful_ids(judgement: Judgement, study: Study) -> list[str]:
             f"{found.cells} cells have a date for an id, the first in row {found.first_row}: if a"
             " spreadsheet made it of an id, write the column as text, from the source"
         )
-    if (found := forms.get(IdForm.PADDED)) is not None:
+    if (found := forms.get(IdForm.PADDED)) is not None and rule.trim is None:
         lines.append(
             f"{found.cells} cells have an id with blanks at its ends, the first in row"
             f" {found.first_row}, which is read without them; to keep them: [study.ids]"
-            " as_written = true in the study"
+            " trim = false in the study"
         )
     return lines
 

@@ -34,8 +34,8 @@ REASONS: dict[Reason, str] = {
     " false: see tombstone and deleted in [run.input]",
     "before": "a change that does not say which person and period its row had: see before in"
     " [run.input]; on PostgreSQL ALTER TABLE ... REPLICA IDENTITY FULL writes it",
-    "person": "the person's id is empty, damaged (such as 1.23E+11), a word for nobody (such as"
-    " NA), too long or not text; if such ids are people's: as_written or nobody in [study.ids]",
+    "person": "the person's id is empty, damaged, a word for nobody, too long or not text (see"
+    " [study.ids])",
     "period": "the period is not one of the study's",
     "zone": "the period is a time in UTC near the border of two periods, and no zone is declared:"
     " see zone in [run.input]",

@@ -9,15 +9,18 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from .field_types import Declaration, Flag, Probability, Rho, Weight, matching
+from .field_types import Declaration, Flag, Probability, Rho, UnlessOff, Weight, matching
 from .id_forms import IdForm, is_usual, read_id
 
 _ROUNDS = 8  # of normalization at most; ids that still change after them keep the last form
 
 
 class Ids(Declaration):
-    """The rule for comparing ids, of files and of streams. Blanks at both ends do not count."""
+    """The rule for comparing ids, of files and of streams."""
 
+    trim: UnlessOff = None
+    """`false`: ids that differ in blanks at their ends are different. By default such blanks do not
+    count, those of no width neither."""
     case: Literal["fold"] | None = None
     """`"fold"`: capital and small letters are the same, by Unicode's case folding (so 'ß' is
     'ss')."""
@@ -52,7 +55,7 @@ class Ids(Declaration):
         Idempotent.
         """
         if self.leaves_usual and not self.as_written:
-            core, form = read_id(text)
+            core, form = self.read(text)
             return "" if form is IdForm.NOBODY and self.refuses_words else core
         text = self.spelled(text)
         if text in self.nobodies or (self.refuses_words and read_id(text)[1] is IdForm.NOBODY):
@@ -65,6 +68,11 @@ class Ids(Declaration):
         if self.leaves_usual:
             return [text if is_usual(text) else normal(text) for text in texts]
         return [normal(text) for text in texts]
+
+    def read(self, text: str) -> tuple[str, IdForm | None]:
+        """Reads an id by its form like `read_id`. Keeps blanks where they count."""
+        core, form = read_id(text)
+        return text if form is IdForm.PADDED and self.trim is False else core, form
 
     def spelled(self, text: str) -> str:
         """The normal form of an id, also of nobody's; empty for a damaged one."""
@@ -80,7 +88,7 @@ class Ids(Declaration):
         if self.unicode is not None and not text.isascii():
             text = unicodedata.normalize(self.unicode, text)
         if not self.as_written:
-            text = read_id(text)[0]
+            text = self.read(text)[0]
         if self.case is not None:
             text = text.casefold()
         if self.unicode is not None and not text.isascii():

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(native is None, reason="the compiled reader is n
 STUDIES = {
     "plain": fuzzed_study(),
     "as written": fuzzed_study(as_written=True),
+    "untrimmed": fuzzed_study(trim=False),
     "folded": fuzzed_study(case="fold", unicode="NFC"),
     "nobody": fuzzed_study(nobody=["p1", "7"], case="fold"),
     "all": fuzzed_study(nobody=[], case="fold", unicode="NFKC"),

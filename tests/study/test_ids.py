@@ -21,8 +21,9 @@ from stream_dp.study.declared_sections import Ids
 
 ALL = {"case": "fold", "unicode": "NFC"}
 RULES = [
-    Ids(as_written=written, case=case, unicode=form)
-    for written, case, form in product((None, True), (None, "fold"), (None, "NFC", "NFKC"))
+    Ids(case=case, unicode=form, **more)
+    for more in ({}, {"as_written": True}, {"trim": False})
+    for case, form in product((None, "fold"), (None, "NFC", "NFKC"))
 ]
 
 
@@ -88,7 +89,8 @@ def test_spellings_of_an_id_are_one_person(odd):
 @pytest.mark.parametrize(
     ("rule", "same", "other"),
     [
-        ({}, ("Ann ", " Ann"), "ann"),
+        ({"trim": True}, ("Ann ", " Ann"), "ann"),
+        ({"trim": False}, ("Ann ", "Ann "), "Ann"),
         ({"case": "fold"}, ("Ann", "aNN "), "an n"),
         ({"unicode": "NFC"}, ("\u00e9", "e\u0301"), "E\u0301"),
         ({"unicode": "NFKC"}, ("\uff17", "7"), "07"),
@@ -173,7 +175,7 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
     assert PLAIN.ids is None
     assert b'"ids":' not in PLAIN.canonical()
     assert PLAIN.hash == "da036a71459599d7b2965fa82650dd4536b14485c68cff2e0d944c1c0d0ea373"
-    for nothing in ({}, {"as_written": False}):
+    for nothing in ({}, {"as_written": False}, {"trim": True}):
         assert declared(ids=nothing).hash == PLAIN.hash
     ruled = [declared(ids=rule) for rule in (ALL, {"as_written": True}, {"unicode": "NFKC"})]
     assert len({PLAIN.hash, *(study.hash for study in ruled)}) == 4
@@ -190,7 +192,7 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
         ({"unicode": "NFD"}, "study.ids.unicode: must be 'NFC' or 'NFKC'"),
         (
             {"lower": True},
-            "study.ids.lower: unknown key; known here are case, unicode, nobody, as_written",
+            "study.ids.lower: unknown key; known here are trim, case, unicode, nobody, as_written",
         ),
     ],
 )

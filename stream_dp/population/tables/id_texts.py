@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_dp.study.id_forms import ANY_FORM, IdForm, read_id
+from stream_dp.study.declared_sections import Ids
+from stream_dp.study.id_forms import ANY_FORM, IdForm
 
 DAMAGED_IDS = (
     "a spreadsheet keeps 15 digits, shows long numbers as 1.23E+11 and takes 3-1 for a date; write"
@@ -49,8 +50,8 @@ class ReadIds:
         return ReadIds(self.texts, forms)
 
 
-def read_ids(texts: pa.Array) -> ReadIds:
-    """Reads texts of ids, each by its form.
+def read_ids(texts: pa.Array, rule: Ids | None = None) -> ReadIds:
+    """Reads texts of ids, each by its form. rule: the study's; only its `trim` is applied.
 
     >>> read_ids(pa.array(["7", '="0012"', "1.23E+11"])).texts.to_pylist()
     ['7', '0012', None]
@@ -61,7 +62,7 @@ def read_ids(texts: pa.Array) -> ReadIds:
         return ReadIds(texts)
     looked_at = texts.take(pa.array(rows)).dictionary_encode()
     seen = looked_at.dictionary.to_pylist()
-    read = [read_id(text) for text in seen]
+    read = [(rule or Ids()).read(text) for text in seen]
     indices = looked_at.indices.to_numpy()
     forms = {}
     for form in IdForm:

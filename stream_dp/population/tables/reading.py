@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -261,7 +262,7 @@ class Reading:
             return ReadIds(ids), np.zeros(len(batch), bool)
         as_ids = _lined_ids if is_text(self.path) else _ids
         rule = self.study.id_rule
-        read = ReadIds if rule.as_written else read_ids
+        read = ReadIds if rule.as_written else partial(read_ids, rule=rule)
         texts = [self._text(batch, name, as_ids) for name in self.layout.ids]
         ids, *of_members = map(read, texts)
         for column in of_members:

@@ -112,7 +112,7 @@ def test_ids_with_blanks_at_their_ends_are_read_without_them(study, command):
     out = command("send", study, path)[1]
     assert "2 cells have an id with blanks at its ends, the first in row 1, which is read" in out
     assert people(study) == ["A1", "A2", "A3"]
-    declare(study, "as_written = true")
+    declare(study, "trim = false")
     assert "with blanks" not in command("send", study, path)[1]
     assert people(study) == ["A1\u00a0", "A2\u200b", "A3"]
 
