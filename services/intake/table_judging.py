@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
@@ -20,6 +21,7 @@ from stream_dp.errors import UserError, visible
 from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
+from stream_dp.population.tables.calendar_names import month_names
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.population.tables.id_texts import DAMAGED_IDS
@@ -29,6 +31,8 @@ from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import is_formula
 from stream_dp.study.id_forms import IdForm, read_id
 from stream_dp.study.period_advice import period_advice
+from stream_dp.study.period_texts import PeriodTexts
+from stream_dp.study.periods import Periods
 
 from ..storage.atomic_files import adopt_draft, open_draft
 from .known_reports import KnownReports
@@ -94,6 +98,8 @@ class FaultReport:
 _MOST_LINES = 20  # of the table
 _MOST_NAMES = 8  # of values
 _MOST_NOBODIES = 20  # ids
+_WORD = re.compile(r"[^\W\d_]{3}")
+_LANGUAGES = ("de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "nb", "fi", "cs")
 _LEAST_REPEATED = 0.4  # of the cells: ids that are no person's alone
 _GROUP = re.compile(
     "(?i)house|hh|famil|hogar|cent|clinic|hospital|site|school|class|village|cluster|group|region"
@@ -308,6 +314,25 @@ def doubtful_ids(judgement: Judgement, study: Study) -> list[str]:
     return lines
 
 
+def _period_advice(periods: Periods, texts: Collection[str]) -> str:
+    """Says which option reads texts of periods, with names of months in English or another one."""
+    advice = period_advice(periods, texts)
+    if _reads_all(advice) or find_spec("babel") is None or not any(map(_WORD.search, texts)):
+        return advice
+    for language in _LANGUAGES:
+        months = month_names([language])
+        if all(map(PeriodTexts(periods, months=months).is_period, texts)):
+            return f"--language {language}"
+        if _reads_all(other := period_advice(periods, texts, months)):
+            return f"{other} --language {language}"
+    return advice
+
+
+def _reads_all(advice: str) -> bool:
+    """Tells whether an advice of `period_advice` is a format for every text, word by word."""
+    return "--dates" in advice and "--map" not in advice and "{}" not in advice
+
+
 def _listed(texts: Sequence[str]) -> str:
     return ", ".join(texts[: _MOST_NOBODIES - 1]) + (
         ", ..." if len(texts) >= _MOST_NOBODIES else ""
@@ -343,7 +368,7 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
         )
     if "period" in reasons:
         lines.append(
-            f"period: {REASONS['period']}: {period_advice(study.periods, judgement.periods)}"
+            f"period: {REASONS['period']}: {_period_advice(study.periods, judgement.periods)}"
         )
     if "late" in reasons:
         lines.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice, product
 
 from stream_dp.errors import UserError
@@ -45,10 +45,13 @@ _OF_ANOTHER_UNIT = re.compile(
 _CLOCK = re.compile(r"[T ][0-9]{1,2}:[0-9]{2}.*", re.DOTALL)
 
 
-def period_advice(periods: Periods, texts: Collection[str]) -> str:
+def period_advice(
+    periods: Periods, texts: Collection[str], months: Mapping[str, int] = ENGLISH_MONTHS
+) -> str:
     """Says which option reads texts that name no period of the study.
 
     texts: of the column of periods.
+    months: the numbers of months by their names in small letters.
     """
     labels = periods.labels
     each = f"--map 'period:TEXT={labels[0]}'"
@@ -64,7 +67,7 @@ def period_advice(periods: Periods, texts: Collection[str]) -> str:
     if texts and len(outside) == len({*texts}):
         return others
     texts = [text for text in texts if text not in outside]
-    readers = _counted(periods, texts)
+    readers = _counted(periods, texts, months)
     if not readers:
         return f"{labels[0]} to {labels[-1]}; say what a text of the file means: {each}"
     most = max(len(named) for named in readers.values())
@@ -78,13 +81,15 @@ def period_advice(periods: Periods, texts: Collection[str]) -> str:
     return advice if most == len(texts) else f"{advice}; for others {each}"
 
 
-def _counted(periods: Periods, texts: Collection[str]) -> dict[str, dict[str, str]]:
+def _counted(
+    periods: Periods, texts: Collection[str], months: Mapping[str, int]
+) -> dict[str, dict[str, str]]:
     """Returns, by option, the periods of the study by the texts that it reads."""
     readers: dict[str, dict[str, str]] = {}
     shapes = Counter(re.sub("[0-9]", "0", text) for text in texts)
     for shape, _ in shapes.most_common(5):
         example = next(text for text in texts if re.sub("[0-9]", "0", text) == shape)
-        for option, reading in _options(periods, example.strip()):
+        for option, reading in _options(periods, example.strip(), months):
             if option not in readers and (named := _named(periods, reading, texts)):
                 readers[option] = named
     return readers
@@ -95,7 +100,9 @@ def _named(periods: Periods, reading: PeriodTexts, texts: Collection[str]) -> di
     return {text: label for text, label in labels.items() if label in periods.numbers}
 
 
-def _options(periods: Periods, text: str) -> Iterator[tuple[str, PeriodTexts]]:
+def _options(
+    periods: Periods, text: str, months: Mapping[str, int]
+) -> Iterator[tuple[str, PeriodTexts]]:
     """Yields options that may read a text, with what they mean."""
     if periods.every == "step":
         if template := _template(text):
@@ -103,9 +110,9 @@ def _options(periods: Periods, text: str) -> Iterator[tuple[str, PeriodTexts]]:
             yield f"--map {option}", PeriodTexts(periods, meanings={template: ANY})
         return
     formats = NUMBERS if re.fullmatch(r"-?[0-9]+(\.0+)?", text) else ()
-    for form in islice([*formats, *_formats(periods, text)], _MOST_FORMATS):
+    for form in islice([*formats, *_formats(periods, text, months)], _MOST_FORMATS):
         try:
-            yield f"--dates {_quoted(form)}", PeriodTexts(periods, form)
+            yield f"--dates {_quoted(form)}", PeriodTexts(periods, form, months=months)
         except UserError:
             continue
 
@@ -124,7 +131,7 @@ def _template(text: str) -> str:
     return "".join(ANY if piece.isdecimal() else piece for piece in pieces)
 
 
-def _formats(periods: Periods, text: str) -> Iterator[str]:
+def _formats(periods: Periods, text: str, months: Mapping[str, int]) -> Iterator[str]:
     """Yields formats that may read a text."""
     clocks = [("", text)]
     if clock := _CLOCK.search(text):
@@ -132,13 +139,13 @@ def _formats(periods: Periods, text: str) -> Iterator[str]:
         clocks = [(f"{mark}{ANY}", text[: clock.start()])]
     for end, rest in clocks:
         pieces = _TOKENS.findall(rest)
-        for choice in product(*(_choices(periods, piece) for piece in pieces)):
+        for choice in product(*(_choices(periods, piece, months) for piece in pieces)):
             form = re.sub(r"(\{\}[\s]*)+(?=\{\})", "", "".join(choice)) + end
             if _OF_ANOTHER_UNIT.search(form) is None:
                 yield form
 
 
-def _choices(periods: Periods, piece: str) -> tuple[str, ...]:
+def _choices(periods: Periods, piece: str, months: Mapping[str, int]) -> tuple[str, ...]:
     """Returns the meanings that a piece of a text may have in a format."""
     if piece.isdecimal() and piece.isascii():
         directives = _DIRECTIVES.get(len(piece), ())
@@ -149,7 +156,7 @@ def _choices(periods: Periods, piece: str) -> tuple[str, ...]:
         zero = (piece,) if not piece.strip("0") else ()
         return (*directives, *zero, ANY)
     folded = piece.casefold()
-    if folded in ENGLISH_MONTHS:
+    if folded in months:
         return ("%b",)
     if periods.every == "quarter" and re.fullmatch("i{1,3}|iv", folded):
         return ("%q", piece)

@@ -217,6 +217,10 @@ CASES = {
         study=steps(),
     ),
     "dates": Case(SOUND.replace("2021-01", "31.01.2021"), "--dates '%d.%m.%Y'"),
+    "months of another language": Case(SOUND.replace("2021-01", "1. Januar 2021"), "--language de"),
+    "short months of another language": Case(
+        SOUND.replace("2021-01", "gen-21"), "--dates '%b-%y' --language it"
+    ),
     "names of periods": Case(
         SOUND.replace("2021-01", "baseline"),
         "--map 'period:TEXT=2021-01'",
