@@ -85,8 +85,8 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     """Words that propose the known word next to a mistyped one; empty if none is near."""
     from difflib import get_close_matches  # only a mistyped word needs it
 
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    matches = get_close_matches(word, known, 1)
+    return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
 class _Version(argparse.Action):

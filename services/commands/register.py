@@ -57,12 +57,12 @@ def _begin(options: argparse.Namespace) -> StudyRegister:
     if options.study is not None:
         raise UserError("register begin: takes no study; 'register add' does")
     fields = ("population", "unit", "neighbours", "rho")
-    given = {name: getattr(options, name) for name in fields}
-    missing = [f"--{name}" for name, value in given.items() if not value]
+    declared = {name: getattr(options, name) for name in fields}
+    missing = [f"--{name}" for name, value in declared.items() if not value]
     if missing:
         raise UserError(f"register begin: give {', '.join(missing)}")
     try:
-        population = Registered(**given, previous=START)
+        population = Registered(**declared, previous=START)
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
         why = fault["msg"].removeprefix("Value error, ")

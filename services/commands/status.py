@@ -145,23 +145,23 @@ class _Logs:
 
 def _read(deployment: Deployment) -> _Logs:
     """Reads the confidential log, if there is one. Raises Inconsistent, LogError."""
-    study, found = deployment.study, _Logs()
+    study, logs = deployment.study, _Logs()
     with suppress(Missing), closing(deployment.log(readonly=True)) as log:
         with suppress(Missing):  # before the first run, when reports and closes may be there
-            found.entries = journal.read_heads(log)
-        if found.entries:
-            plan = journal_checks.begun_plan(found.entries, study)
-            found.ledger = journal_checks.check_journal(found.entries, plan, log.describe(REPORTS))
-        found.held = is_held(found.entries)
-        if study.periods.close == "marker" or found.held:
-            found.close_sent = None
+            logs.entries = journal.read_heads(log)
+        if logs.entries:
+            plan = journal_checks.begun_plan(logs.entries, study)
+            logs.ledger = journal_checks.check_journal(logs.entries, plan, log.describe(REPORTS))
+        logs.held = is_held(logs.entries)
+        if study.periods.close == "marker" or logs.held:
+            logs.close_sent = None
             with suppress(Forbidden):  # an operator of jobs alone, who reads no reports
-                found.close_sent = has_close_markers(log, study, found.entries, _MARKER_SEARCH_TIME)
-        found.refusal = _file_refusal(deployment, found.entries, log)
+                logs.close_sent = has_close_markers(log, study, logs.entries, _MARKER_SEARCH_TIME)
+        logs.refusal = _file_refusal(deployment, logs.entries, log)
         heartbeats = Heartbeats(log)
         heartbeats.refresh()
-        found.beats = heartbeats.last
-    return found
+        logs.beats = heartbeats.last
+    return logs
 
 
 def _awaited(deployment: Deployment, found: _Logs, number: int) -> str:
@@ -184,24 +184,24 @@ def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     study = deployment.study
     labels = study.periods.labels
-    found = _read(deployment)
-    entries, held = found.entries, found.held
+    logs = _read(deployment)
+    entries, held = logs.entries, logs.held
     if not entries:
         deployment.check_unpublished()
     last = journal.closes(entries)[-1] if entries else None
     number = last.number if last else 0
     states = job_states(deployment, entries)
-    processes = process_states(deployment, found.beats, states, close_sent=bool(found.close_sent))
-    waits = _awaited(deployment, found, number)
+    processes = process_states(deployment, logs.beats, states, close_sent=bool(logs.close_sent))
+    waits = _awaited(deployment, logs, number)
     if number < len(labels):
-        waits = close_waits(found.beats, processes) or waits
-    spent = found.ledger.spent if found.ledger else 0
+        waits = close_waits(logs.beats, processes) or waits
+    spent = logs.ledger.spent if logs.ledger else 0
     cells = last.input.accounting if last else None
     data: dict[str, object] = {
         "confidential": True,
         "study": study.name,
         "begun": bool(entries),
-        "moved": found.refusal is not None,
+        "moved": logs.refusal is not None,
         "open_period": labels[number] if number < len(labels) else None,
         "scheduled": study.periods.close != "marker",
         "due": _due(study, number + 1),
@@ -221,8 +221,8 @@ def run(options: argparse.Namespace) -> Output:
         f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
     ]
     text += [f"{process.name}: {process.words}" for process in processes]
-    if found.refusal is not None:
-        text.append(found.refusal)
+    if logs.refusal is not None:
+        text.append(logs.refusal)
     if study.groups is not None or study.places is not None:
         table = "groups" if study.places is None else "places"
         sent = entries or has_table(deployment)

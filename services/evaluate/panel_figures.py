@@ -187,10 +187,10 @@ def error_by_rho(sweep: Sweep) -> Picture:
             colour, dashes, marker, label = looks[cells.answer]
             rmse = [errors.cells[i].rmse for errors in by_rho]
             lines.append(Line(label, rhos, rmse, colour, dashes, marker))
-        below, span = "rho of the release (zCDP)", (rhos[0], rhos[-1])
+        axis_title, span = "rho of the release (zCDP)", (rhos[0], rhos[-1])
         names = budget_names(rhos)
         panels.append(
-            Panel(release.release, _RMSE, lines, below, names, span, log_x=True, log_y=True)
+            Panel(release.release, _RMSE, lines, axis_title, names, span, log_x=True, log_y=True)
         )
     caption = _caption(base, None, "Over all cells and periods.")
     columns = min(2, len(panels))

@@ -86,18 +86,18 @@ def plotted(
     width = max(columns * size[0], 520.0) + 2 * _MARGIN
     legend = list(_legend(panels, width - 2 * _MARGIN))
     top = _MARGIN + (max(mark.y for mark in legend if isinstance(mark, Text)) if legend else 0.0)
-    parts = [Placed(_MARGIN, _MARGIN, legend)]
+    pictures = [Placed(_MARGIN, _MARGIN, legend)]
     for index, panel in enumerate(panels):
         row, column = divmod(index, columns)
         marks = list(_Plot(panel, *size).marks())
-        parts.append(Placed(_MARGIN + column * size[0], px(top + 12 + row * size[1]), marks))
+        pictures.append(Placed(_MARGIN + column * size[0], px(top + 12 + row * size[1]), marks))
     y = top + 12 + -(-len(panels) // columns) * size[1]
     letters = int((width - 2 * _MARGIN) / 6)
-    words = [row for text in caption.split("\n") for row in textwrap.wrap(text, letters)]
-    rows = [Text("caption", 0, 14.0 * i, text) for i, text in enumerate(words, 1)]
-    parts.append(Placed(_MARGIN, px(y), rows))
+    lines = [row for text in caption.split("\n") for row in textwrap.wrap(text, letters)]
+    rows = [Text("caption", 0, 14.0 * i, text) for i, text in enumerate(lines, 1)]
+    pictures.append(Placed(_MARGIN, px(y), rows))
     height = px(y + 14 * len(rows) + _MARGIN)
-    return Picture(title, caption.replace("\n", " "), width, height, tuple(parts))
+    return Picture(title, caption.replace("\n", " "), width, height, tuple(pictures))
 
 
 def write_pictures(pictures: Mapping[str, Picture], folder: FilePath) -> list[FilePath]:

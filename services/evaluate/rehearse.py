@@ -230,8 +230,8 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
 def _held(public: PublicLog) -> list[str]:
     """The periods with releases that the gate has held."""
     certificates = (release.certificate for release in public.published)
-    held = (c.period for c in certificates if c.gate is not None and c.gate.held)
-    return list(dict.fromkeys(held))
+    held_periods = (c.period for c in certificates if c.gate is not None and c.gate.held)
+    return list(dict.fromkeys(held_periods))
 
 
 def _text(rehearsal: _Rehearsal, study: Study) -> str:
@@ -263,8 +263,8 @@ def _text(rehearsal: _Rehearsal, study: Study) -> str:
             lines.append(
                 f"{release.certificate.release} at {release.certificate.period}: a data set"
             )
-    if held := _held(public):
-        lines.append(f"the gate holds {', '.join(held)} for the operator")
+    if held_periods := _held(public):
+        lines.append(f"the gate holds {', '.join(held_periods)} for the operator")
     lines += [f"verified: {line}" for line in public.verify()]
     if rehearsal.left_out is not None:
         lines.append(f"data sets of groups are left out: {rehearsal.left_out}")

@@ -67,7 +67,7 @@ class AcceptedReading:
         """Shows a table's reading. Raises UserError if it is not the accepted one."""
         facts = facts_of(reading)
         if not self._quiet:
-            same = next((path for path, known in self.facts.items() if known == facts), None)
+            same = next((path for path, accepted in self.facts.items() if accepted == facts), None)
             read = "read as follows" if same is None else f"read like {same}"
             lines = [f"{reading.path}: {read}", *(reading_lines(reading) if same is None else [])]
             for line in lines:

@@ -24,13 +24,13 @@ def number_advice(attribute: Attribute, texts: Collection[str]) -> str | None:
             numbers = WholeNumbers.of(NumberTexts(decimal, thousands), attribute)
             read = 0 if numbers is None else sum(attribute.takes(numbers.plain(t)) for t in texts)
             counted[decimal, thousands] = read
-    most = max(counted.values(), default=0)
-    if not most:
+    count = max(counted.values(), default=0)
+    if not count:
         return None
-    fewest = min(_marks(marks) for marks, read in counted.items() if read == most)
-    best = [m for m, read in counted.items() if read == most and _marks(m) == fewest]
-    words = [_option_words(*marks) for marks in best]
-    return " or ".join(words) + (", whichever the file has" if words[1:] else "")
+    fewest = min(_marks(marks) for marks, read in counted.items() if read == count)
+    best = [m for m, read in counted.items() if read == count and _marks(m) == fewest]
+    options = [_option_words(*marks) for marks in best]
+    return " or ".join(options) + (", whichever the file has" if options[1:] else "")
 
 
 def _marks(marks: tuple[str | None, str | None]) -> int:

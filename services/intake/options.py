@@ -98,8 +98,8 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
 
 def coding_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options for columns of which a file of SPSS or Stata has codes and labels."""
-    for option, held in (("--labels", "labels of the file's codes"), ("--codes", "codes")):
-        help_text = f"the declared values of these attributes are {held}; by default of all"
+    for option, contents in (("--labels", "labels of the file's codes"), ("--codes", "codes")):
+        help_text = f"the declared values of these attributes are {contents}; by default of all"
         parser.add_argument(option, nargs="?", const="", metavar="A,...", help=help_text)
 
 

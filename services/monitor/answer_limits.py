@@ -76,8 +76,8 @@ def answers_at_once(limit: int | None, studies: int = 1) -> int:
     processors = max(2, os.cpu_count() or 1)
     if limit is None:
         return processors
-    own = _OWN + (studies - 1) * _STUDY
-    return max(1, min(processors, (limit - own) // MEMORY - 1))
+    bytes_needed = _OWN + (studies - 1) * _STUDY
+    return max(1, min(processors, (limit - bytes_needed) // MEMORY - 1))
 
 
 MOST_STREAMS = 256  # viewers of events

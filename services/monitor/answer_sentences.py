@@ -33,8 +33,8 @@ def reading(title: str, answer: Answer) -> str:
     sentence = f"{sentence}; the 95% interval of the privacy noise is {ends}."
     if answer.sampled is None:
         return sentence
-    both = interval_words(answer.sampled.interval, answer.measure)
-    return f"{sentence} The 95% interval of {answer.sampled.covers} is {both}."
+    interval = interval_words(answer.sampled.interval, answer.measure)
+    return f"{sentence} The 95% interval of {answer.sampled.covers} is {interval}."
 
 
 def noise_alone(difference: Answer) -> float | None:

@@ -116,15 +116,15 @@ class CompareForm:
         public = state.public
         declared = next((r for r in public.study.releases if r.name == name), None)
         names = [name] if declared is None else [name, *siblings(public.study, declared)]
-        names = [one for one in names if public.periods_of(one)]
-        published = {period for one in names for period in public.periods_with(one)}
+        names = [release for release in names if public.periods_of(release)]
+        published = {period for release in names for period in public.periods_with(release)}
         periods = [label for label in public.study.periods.labels if label in published]
-        other = query if len(periods) > 1 else _other_query(state, name, query)
+        second_query = query if len(periods) > 1 else _other_query(state, name, query)
         fields = {
             "q": query,
             "period": periods[-1],
             "with": name,
-            "q2": other,
+            "q2": second_query,
             "period2": _first_period(public, name, query, periods),
             "measure": "count" if count else "share",
             "region": "",
@@ -161,7 +161,7 @@ def _first_period(public: PublicLog, name: str, query: str, periods: Sequence[st
 def _other_query(state: State, name: str, query: str) -> str:
     """An example that a query of the only period can be compared with, or the query itself."""
     for example in state.public.queries(name):
-        queries = [ReleaseQuery(name, one, None) for one in (query, example)]
+        queries = [ReleaseQuery(name, text, None) for text in (query, example)]
         with suppress(UserError):
             compared(state.public, *queries, count=None)
             return example

@@ -115,10 +115,10 @@ def compared(
         ratio = None
     size, pair = public.study.size, (first, second)
     difference, answers = _difference(public, pair, joint, count=count)
-    words = [_words(public, query) for query in pair]
+    sentences = [_words(public, query) for query in pair]
     facts = [  # of each answer: the question, the release, the region and the period
         (word, query.release, _region(query), period_words(answer.period))
-        for word, query, answer in zip(words, pair, answers, strict=True)
+        for word, query, answer in zip(sentences, pair, answers, strict=True)
     ]
     differs = [a != b for a, b in zip(*facts, strict=True)]
     common = ", ".join(
@@ -129,7 +129,7 @@ def compared(
     words_of_difference = verdict(for_people(difference, size), over_time=only_period_differs)
     if only_period_differs:
         words_of_difference = _among_respondents(public, pair, difference, words_of_difference)
-    readings = [reading(w, for_people(a, size)) for w, a in zip(words, answers, strict=True)]
+    readings = [reading(w, for_people(a, size)) for w, a in zip(sentences, answers, strict=True)]
     return Comparison(
         common=common,
         titles=(titles[0], titles[1]),
@@ -182,13 +182,13 @@ def _among_respondents(
         return said
     size = difference_words(abs(shares.value), shares.measure, shares.unit)
     verb = "fell" if shares.value < 0 else "rose"
-    whole = "number" if change.measure == "count" else f"share of {change.base}"
+    measure = "number" if change.measure == "count" else f"share of {change.base}"
     all_verb = "fell" if change.value < 0 else "rose"
     by = difference_words(abs(change.value), change.measure, change.unit)
     return (
         f"Among {RESPONDENTS} the change does not hold: their share {verb} by {size}, which"
-        f" {'stands out of' if _is_sure(shares) else 'cannot be told from'} the noise. The {whole}"
-        f" {all_verb} by {by}.{_response_verdict(public, pair)}"
+        f" {'stands out of' if _is_sure(shares) else 'cannot be told from'} the noise. The"
+        f" {measure} {all_verb} by {by}.{_response_verdict(public, pair)}"
     )
 
 

@@ -24,11 +24,11 @@ def query_title(study: Study, declared: Release, query: str) -> str:
 
     The query has been understood: this function judges nothing.
     """
-    asked = query_words(query)
-    title = _words(study, declared, shlex.split(asked.query))
-    if not title or asked.weighted:
+    phrase = query_words(query)
+    title = _words(study, declared, shlex.split(phrase.query))
+    if not title or phrase.weighted:
         return heading(query)
-    return heading(title if asked.among is None else f"{title}, among {asked.among}")
+    return heading(title if phrase.among is None else f"{title}, among {phrase.among}")
 
 
 def heading(text: str) -> str:
@@ -63,8 +63,8 @@ def _words(study: Study, declared: Release, tokens: list[str]) -> str:
 
 def _in_the(value: str, period_unit: str) -> str:
     """'poor in the month', once where a label already says so."""
-    words = f" in the {period_unit}"
-    return value.removesuffix(words) + words
+    phrase = f" in the {period_unit}"
+    return value.removesuffix(phrase) + phrase
 
 
 def _at_least(need: str, period_unit: str) -> str:
@@ -159,9 +159,9 @@ def _windows(study: Study, declared: Release) -> list[Question]:
 
 def default_query(public: PublicLog, name: str) -> str:
     """A query about the present, with which a comparison begins."""
-    declared = next((one for one in public.study.releases if one.name == name), None)
-    asked = [] if declared is None else questions(public.study, declared)
-    return asked[0].query if asked else public.queries(name)[0]
+    declared = next((release for release in public.study.releases if release.name == name), None)
+    default_questions = [] if declared is None else questions(public.study, declared)
+    return default_questions[0].query if default_questions else public.queries(name)[0]
 
 
 def response_question(study: Study, declared: Release) -> Question | None:
@@ -176,12 +176,12 @@ def response_question(study: Study, declared: Release) -> Question | None:
 def totals(study: Study, declared: Release) -> list[Question]:
     """Questions about how often people have had the event so far."""
     first, last = study.span(declared)
-    most = last - first + 1
-    times = [*[b for b in _TIMES if b < most][: _MOST_TIMES - 1], most]
-    every = study.periods.every
+    count = last - first + 1
+    times = [*[b for b in _TIMES if b < count][: _MOST_TIMES - 1], count]
+    unit = study.periods.every
     return [
         Question(
-            f"{'at least' if b < most else 'all'} {counted(b, every)}",
+            f"{'at least' if b < count else 'all'} {counted(b, unit)}",
             f"total at-least {b}",
             count=True,
         )

@@ -56,7 +56,9 @@ def add_metadata(application: FastAPI, state: State) -> None:
         """The dataset and its distributions as DCAT-AP, in JSON-LD."""
         return answered(_FIRST)
 
-    @file_path(application, METADATA + "/{name}", *(one.media for one in DOCUMENTS.values()))
+    @file_path(
+        application, METADATA + "/{name}", *(document.media for document in DOCUMENTS.values())
+    )
     def document(name: str) -> Response:
         """A description of every table: dcat.jsonld, croissant.json, datapackage.json, ddi.xml
         or registry.yaml.

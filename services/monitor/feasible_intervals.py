@@ -31,8 +31,8 @@ def pointwise(answer: Answer) -> FanEnds:
     """
     if answer.interval is None:
         return ()
-    below, above = answer.value - answer.interval[0], answer.interval[1] - answer.value
-    return tuple((answer.value - f * below, answer.value + f * above) for f in _FACTORS)
+    lower_width, upper_width = answer.value - answer.interval[0], answer.interval[1] - answer.value
+    return tuple((answer.value - f * lower_width, answer.value + f * upper_width) for f in _FACTORS)
 
 
 def simultaneous(joint: JointAnswers) -> list[FanEnds]:

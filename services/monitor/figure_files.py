@@ -67,8 +67,8 @@ class FigureFile:
             out = io.BytesIO()
             pa.csv.write_csv(self.rows, out)
             return out.getvalue()
-        made = figure_picture(self.title, self.reading, source, self.draw)
-        return made.png() if form == "png" else made.svg().encode()
+        picture = figure_picture(self.title, self.reading, source, self.draw)
+        return picture.png() if form == "png" else picture.svg().encode()
 
 
 def figure_picture(title: str, reading: str, source: str, draw: Draw) -> Picture:
@@ -88,8 +88,8 @@ def figure_picture(title: str, reading: str, source: str, draw: Draw) -> Picture
         for i, line in enumerate(captions)
     ]
     chart = draw((_WIDTH - 2 * _MARGIN, bottom - _CAPTION_LINE - 6 - top))
-    parts = (Placed(0.0, 0.0, texts), Placed(_MARGIN, top, chart.marks))
-    return Picture(title, reading, _WIDTH, _HEIGHT, parts)
+    placed = (Placed(0.0, 0.0, texts), Placed(_MARGIN, top, chart.marks))
+    return Picture(title, reading, _WIDTH, _HEIGHT, placed)
 
 
 def _wrapped(text: str, letters: int, lines: int) -> list[str]:
@@ -242,13 +242,13 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
         cells = [
             {
                 table.down: value,
-                table.across: other,
+                table.across: column,
                 **_share(cell.unbiased, cell.share, table.table),
                 "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(cell.mark),
                 "head": state.head,
             }
             for value, row in table.rows
-            for other, cell in zip(table.columns, row, strict=True)
+            for column, cell in zip(table.columns, row, strict=True)
         ]
         title = f"{name}: {table.title}"
         return FigureFile(title, table.reading, table.drawn, pa.Table.from_pylist(cells))

@@ -90,8 +90,8 @@ def _cells(rows: Sequence[Row], unit: str, width: float) -> Chart:
     cell = (width - (len(GROUP_SIZES) - 1) * _GAP) / len(GROUP_SIZES)
     lefts = [px(i * (cell + _GAP)) for i in range(len(GROUP_SIZES))]
     marks: list[Mark] = [Text("tick", 0, 11, f"error of a group of so many {unit}s")]
-    for left, size in zip(lefts, GROUP_SIZES, strict=True):
-        marks.append(Text("tick", px(left + cell / 2), 32, f"{size:,}", "middle"))
+    for x, size in zip(lefts, GROUP_SIZES, strict=True):
+        marks.append(Text("tick", px(x + cell / 2), 32, f"{size:,}", "middle"))
     for index, row in enumerate(rows):
         y = _TOP + _STEP * index
         usable = f"usable from {least_text(row['usable_from'])}"
@@ -100,13 +100,13 @@ def _cells(rows: Sequence[Row], unit: str, width: float) -> Chart:
         name = name if len(name) <= letters else name[: letters - 1] + "…"
         marks += [Text("name", 0, y + 10, name), Text("tick", width, y + 10, usable, "end")]
         by_size = {group["size"]: group for group in row["groups"]}
-        for left, size, text in zip(lefts, GROUP_SIZES, _texts(row), strict=True):
+        for x, size, text in zip(lefts, GROUP_SIZES, _texts(row), strict=True):
             group = by_size.get(size)
             style = "usable" if group is not None and group["usable"] else "unusable"
             words = f"{_name(row)}, {group['words']}" if group is not None else ""
             marks += [
-                Box(style, left, y + 16, px(cell), _CELL, words),
-                Text("cell", px(left + cell / 2), y + 32, text, "middle"),
+                Box(style, x, y + 16, px(cell), _CELL, words),
+                Text("cell", px(x + cell / 2), y + 32, text, "middle"),
             ]
     words = "; ".join(f"{_name(row)}: usable from {least_text(row['usable_from'])}" for row in rows)
     return Chart(width, _TOP + _STEP * len(rows), f"{words}.", tuple(marks))

@@ -204,16 +204,16 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
     certificate = data_set.certificate
     values_of, tables = binned(certificate.columns, data_set.check())
     published = public.published_tables(name, period)
-    marginals, pairs, left = [], [], _MOST_ANSWERS
+    marginals, pairs, remaining = [], [], _MOST_ANSWERS
     for which, columns in values_of.items():
         names = [c for c in tables[which].column_names if c in columns]
         for column in names:
             answers = None
-            if len(columns[column]) <= min(left, _MOST_BARS):
-                left -= len(columns[column])
+            if len(columns[column]) <= min(remaining, _MOST_BARS):
+                remaining -= len(columns[column])
                 answers = estimated_shares(published, which, [column])
-            words, codes = attribute_title(public.study, column), tables[which][column]
-            marginals.append(_marginal(published, which, column, words, codes, answers))
+            title, codes = attribute_title(public.study, column), tables[which][column]
+            marginals.append(_marginal(published, which, column, title, codes, answers))
         pairs += [f"{which}:{a}:{b}" for a, b in combinations(names, 2)]
     unit = published.noun("groups").removesuffix("s")
     return DataSetFigures(

@@ -105,8 +105,8 @@ class Overview:
         """The rows of the studies that were looked at: problems first, then due ones."""
         self._last = time.monotonic()
         self._viewed.set()
-        known = list(self._rows.values())
-        return sorted(known, key=lambda row: (row.rank, row.due or float("inf"), row.name))
+        rows = list(self._rows.values())
+        return sorted(rows, key=lambda row: (row.rank, row.due or float("inf"), row.name))
 
     @property
     def awaited(self) -> int:

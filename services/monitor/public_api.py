@@ -238,7 +238,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 def file_path(application: FastAPI, path: str, *media: str) -> Callable[..., Any]:
     """The decorator of an address of files of these kinds, which the document of the API names."""
-    content: dict[str, Json] = {one.partition(";")[0]: {} for one in media}
+    content: dict[str, Json] = {media_type.partition(";")[0]: {} for media_type in media}
     documented = {200: {"content": content}, **REFUSALS}
     return application.get(path, response_class=Response, responses=documented)
 
@@ -348,8 +348,8 @@ def add_api(application: FastAPI, state: State) -> None:
         `people`
         """
         known(release)
-        path, asked = region_path(region), of_people(query, of)
-        answer = public.answer(release, asked, period, count=is_count(measure), region=path)
+        path, question = region_path(region), of_people(query, of)
+        answer = public.answer(release, question, period, count=is_count(measure), region=path)
         return answered({**answer.as_dict(), "head": state.head})
 
     @typed("/api/v1/curve", CurveAnswer)

@@ -136,8 +136,8 @@ def _pages(application: FastAPI, state: State) -> None:
             page_query = PageQuery(query, count, tuple(beside), together, panel)
             return _page(state, answer_views.answer_page(state, name, page_query))
         except UserError as error:
-            words = q[:LONGEST_QUERY]
-            return _page(state, views.release_page(state, name, words, error.lines), 400)
+            query_text = q[:LONGEST_QUERY]
+            return _page(state, views.release_page(state, name, query_text, error.lines), 400)
 
     @page("/compare/{name}")
     def compare(request: Request, name: str) -> Response:
@@ -152,8 +152,8 @@ def _pages(application: FastAPI, state: State) -> None:
         try:
             query = query_of_form(state.public.study, declared, fields)
         except UserError as error:
-            words = fields.get("words", "")[:LONGEST_QUERY]
-            return _page(state, views.release_page(state, name, words, error.lines), 400)
+            query_text = fields.get("words", "")[:LONGEST_QUERY]
+            return _page(state, views.release_page(state, name, query_text, error.lines), 400)
         count = fields.get("measure") == "count" or query.startswith("total")
         beside = tuple(request.query_params.getlist("beside")[:8])
         return RedirectResponse(state.root + PageQuery(query, count, beside).address(name), 303)
@@ -214,15 +214,15 @@ def _figures(application: FastAPI, state: State) -> None:
         """
         if form not in FIGURE_FORMATS:
             raise NotThere(f"figure: has no '{form}'; there are {', '.join(FIGURE_FORMATS)}")
-        made = figure_file(state, kind, name, fields_of(request))
-        body = made.encoded(form, source_line(state))
+        file = figure_file(state, kind, name, fields_of(request))
+        body = file.encoded(form, source_line(state))
         return state_response(state, body, FIGURE_FORMATS[form])
 
     @application.get("/embed/{kind}/{name}", include_in_schema=False)
     def embed(request: Request, kind: str, name: str) -> Response:
-        made = figure_file(state, kind, name, fields_of(request))
+        file = figure_file(state, kind, name, fields_of(request))
         links = FigureLinks(kind, name, request.url.query)
-        return _page(state, embed_page(state, made, links))
+        return _page(state, embed_page(state, file, links))
 
 
 def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> None:

@@ -198,12 +198,12 @@ def other_base(public: PublicLog, answer: Answer, query: str) -> tuple[str, str]
 
     answer: to the query.
     """
-    asked = query_words(query)
-    if answer.measure != "share" or asked.weighted:
+    phrase = query_words(query)
+    if answer.measure != "share" or phrase.weighted:
         return None
-    if asked.among is None:
+    if phrase.among is None:
         of_respondents = answer.base.startswith(RESPONDENTS)
-        other = f"all {answer.unit}", of_people(query, EVERYBODY)
-        return other if of_respondents else None
-    usual = public.answer(answer.release, asked.query, answer.period, count=False)
-    return None if usual.base == answer.base else (usual.base, asked.query)
+        base = f"all {answer.unit}", of_people(query, EVERYBODY)
+        return base if of_respondents else None
+    usual = public.answer(answer.release, phrase.query, answer.period, count=False)
+    return None if usual.base == answer.base else (usual.base, phrase.query)

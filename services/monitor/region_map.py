@@ -164,14 +164,14 @@ def region_map(
     if not outlines or not public.regions(name):
         return None
     sizes = public.sizes(name, period)
-    known = {
+    answered = {
         path: rings for path in sizes.regions if (rings := _outline(outlines, path, sizes.regions))
     }
-    levels = [len(path) for path in known if path]
+    levels = [len(path) for path in answered if path]
     if not levels:
         return None
     level = max(levels, key=levels.count)
-    paths = [path for path in known if len(path) == level and sizes.region(*path).total]
+    paths = [path for path in answered if len(path) == level and sizes.region(*path).total]
     answers = {path: sizes.answer(query, *path) for path in [(), *paths]}
     counts = answers[()].measure == _COUNTS
     groups = {path: sizes.region(*path).total for path in answers}
@@ -179,9 +179,11 @@ def region_map(
     unit = public.study.places.unit if public.study.places is not None else "place"
     marks = _marks(answers, scale, paths)
     regions = tuple(
-        MappedRegion(path, known[path], *_people(own, scale[path]), own, groups[path], mark)
+        MappedRegion(
+            path, answered[path], *_people(answer, scale[path]), answer, groups[path], mark
+        )
         for path, mark in zip(paths, marks, strict=True)
-        if math.isfinite((own := answers[path]).value)
+        if math.isfinite((answer := answers[path]).value)
     )
     if not regions:
         return None
@@ -224,15 +226,15 @@ def _marks(
     region is marked where it lies so many standard errors away that all regions with equal true
     values together stay unmarked at 95 % at least (Bonferroni).
     """
-    whole, reach = answers[()], NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(1, len(paths)))
+    country, reach = answers[()], NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(1, len(paths)))
     marks = []
     for path in paths:
-        own = answers[path]
-        if own.standard_error is None or whole.standard_error is None:
+        answer = answers[path]
+        if answer.standard_error is None or country.standard_error is None:
             marks.append("")
             continue
-        difference = own.value / scale[path] - whole.value / scale[()]
-        errors = own.standard_error / scale[path], whole.standard_error / scale[()]
+        difference = answer.value / scale[path] - country.value / scale[()]
+        errors = answer.standard_error / scale[path], country.standard_error / scale[()]
         beyond = abs(difference) > reach * math.hypot(*errors)
         marks.append(("", MORE if difference > 0 else FEWER)[beyond])
     return marks
@@ -297,18 +299,18 @@ def _projection(
     shrink = math.cos(math.radians((south + north) / 2)) if degrees else 1.0
     width, height = max((east - west) * shrink, 1e-12), max(north - south, 1e-12)
     scale = min(room[0] / width, room[1] / height)
-    left = (room[0] - width * scale) / 2
+    margin = (room[0] - width * scale) / 2
 
     def project(corner: Corner) -> Corner:
-        return left + (corner[0] - west) * shrink * scale, (north - corner[1]) * scale
+        return margin + (corner[0] - west) * shrink * scale, (north - corner[1]) * scale
 
     return project, px(height * scale)
 
 
 def _drawn_ring(ring: Ring) -> str:
     """A ring as a path, without corners that lie within a pixel of the last one."""
-    kept: Ring = []
+    drawn: Ring = []
     for corner in ring:
-        if not kept or math.dist(corner, kept[-1]) >= _NEAREST:
-            kept.append(corner)
-    return "M" + "L".join(f"{px(x)} {px(y)}" for x, y in kept) + "Z"
+        if not drawn or math.dist(corner, drawn[-1]) >= _NEAREST:
+            drawn.append(corner)
+    return "M" + "L".join(f"{px(x)} {px(y)}" for x, y in drawn) + "Z"

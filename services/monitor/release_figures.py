@@ -89,15 +89,15 @@ def release_figures(public: PublicLog, name: str) -> ReleaseFigures:
 def about_release(public: PublicLog, declared: Release) -> str:
     """What a release publishes, in a sentence."""
     study, name = public.study, public.study.alphabet(declared).name
-    every, clauses = study.periods.every, []
+    unit, clauses = study.periods.every, []
     if declared.patterns is not None:
         width = declared.history
-        span = f"the last {width} {every}s" if width > 1 else f"each {every}"
+        span = f"the last {width} {unit}s" if width > 1 else f"each {unit}"
         clauses.append(f"the patterns of {attribute_title(study, name)} in {span}")
     if declared.totals is not None:
         event = event_words(study, declared.totals)
         verb = "had" if ": " in event else "were"  # a value, or its label
-        clauses.append(f"how many {study.unit}s {verb} {event} in at least so many {every}s so far")
+        clauses.append(f"how many {study.unit}s {verb} {event} in at least so many {unit}s so far")
     text = " and ".join(clauses)
     if declared.where:
         ((attribute, value),) = declared.where.items()
@@ -116,9 +116,9 @@ def answers(
     """
     labels = shown_periods(public, name)
     points, refused = list[Point](), None
-    asked = public.periods_with(name, question.query)
+    periods = public.periods_with(name, question.query)
     for index, label in enumerate(labels):
-        if label not in asked:
+        if label not in periods:
             continue
         try:
             answer = public.answer(name, question.query, label, count=question.count)

@@ -73,9 +73,9 @@ def _environment() -> Environment:
 
 def _code(text: str) -> Markup:
     """A docstring's words, with the parts between backticks as code."""
-    parts = " ".join(text.split()).split("`")
+    pieces = " ".join(text.split()).split("`")
     form = Markup("<code>{}</code>").format
-    return Markup("").join(form(part) if i % 2 else part for i, part in enumerate(parts))
+    return Markup("").join(form(piece) if i % 2 else piece for i, piece in enumerate(pieces))
 
 
 def _shown(value: Any) -> Any:

@@ -79,9 +79,9 @@ class TwoWay:
     def reading(self) -> str:
         """The marked cells as a sentence."""
         marked = [
-            f"{value} and {other} {'more' if cell.mark == MORE else 'fewer'}"
+            f"{value} and {column} {'more' if cell.mark == MORE else 'fewer'}"
             for value, cells in self.rows
-            for other, cell in zip(self.columns, cells, strict=True)
+            for column, cell in zip(self.columns, cells, strict=True)
             if cell.mark
         ]
         if all(cell.interval is None for _, cells in self.rows for cell in cells):

@@ -157,18 +157,18 @@ def data_set_page(
         return FigureLinks("series", name, urlencode({**series_fields, "value": value}))
 
     answer: Answer | None = None
-    other: tuple[str, str] | None = None
+    base: tuple[str, str] | None = None
     faults: Sequence[str] = ()
     if query is not None:
         try:
             unbiased = state.public.answer(name, query, period, count=count, region=region)
             answer = for_people(unbiased)
-            other = other_base(state.public, unbiased, query)
+            base = other_base(state.public, unbiased, query)
         except UserError as error:
             faults = error.lines
-    asked = QUERY if query is None or faults else query
-    on_map = region_map(state.public, state.outlines, name, period, asked)
-    map_fields = urlencode({"q": asked, "period": figures.period})
+    question = QUERY if query is None or faults else query
+    on_map = region_map(state.public, state.outlines, name, period, question)
+    map_fields = urlencode({"q": question, "period": figures.period})
     map_links = FigureLinks("map", name, map_fields)
     page = rendered(
         state,
@@ -189,7 +189,7 @@ def data_set_page(
         map_links=map_links,
         map_citation=figure_citation(state, on_map.title if on_map else "", map_links.page),
         answer=answer,
-        other=other,
+        other=base,
         query=query or "",
         faults=faults,
         examples=state.public.queries(name),

@@ -152,14 +152,14 @@ def _records(table: DescribedTable) -> Json:
     """The columns of a table, cr:RecordSet, as they are in its main file."""
     fields = []
     for column in table.columns:
-        words = column.label
+        description = column.label
         if column.values:
             labels = [
                 str(value) if str(value) == label else f"{value} ({label})"
                 for value, label in column.values[:_MOST_VALUES]
             ]
-            more = ", ..." if len(column.values) > _MOST_VALUES else ""
-            words = f"{words}: {', '.join(labels)}{more}"
+            ellipsis = ", ..." if len(column.values) > _MOST_VALUES else ""
+            description = f"{description}: {', '.join(labels)}{ellipsis}"
         source = {
             "fileObject": {"@id": _file_id(table, table.main)},
             "extract": {"column": column.name},
@@ -169,7 +169,7 @@ def _records(table: DescribedTable) -> Json:
                 "@type": "cr:Field",
                 "@id": f"{table.name}/{quote(column.name, safe='')}",
                 "name": column.name,
-                "description": words,
+                "description": description,
                 "dataType": _TYPES[column.type],
                 "source": source,
             }

@@ -73,8 +73,8 @@ def dcat(description: Description) -> bytes:
         publisher = {"@type": "foaf:Agent", "@id": "#curator", "foaf:name": _text(curator.name)}
         dataset["dct:publisher"] = {"@id": "#curator"}
         if curator.region is not None:
-            place = {"@type": "dct:Location", "skos:prefLabel": _text(curator.region)}
-            dataset["dct:spatial"] = place
+            location = {"@type": "dct:Location", "skos:prefLabel": _text(curator.region)}
+            dataset["dct:spatial"] = location
         if description.contact_address is not None:
             key = "vcard:hasURL"
             if description.contact_address.startswith("mailto:"):

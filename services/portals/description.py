@@ -123,7 +123,7 @@ def describe(
     first, last = (min(numbers), max(numbers)) if numbers else (None, None)
     about = " ".join(study.description.split())
     kinds = "Synthetic data and estimates" if release is None else f"Release {release}: tables"
-    words = f"{kinds} of the study {study.name}, published under differential privacy."
+    summary = f"{kinds} of the study {study.name}, published under differential privacy."
     warning = f"{facts.noise}. " if facts.simulated else ""
     days = None
     periods = None
@@ -135,7 +135,7 @@ def describe(
     return Description(
         name=study.name if release is None else f"{study.name}-{release}",
         title=(about or study.name) + ("" if release is None else f": {release}"),
-        text=f"{warning}{f'{about}. ' if about else ''}{words}",
+        text=f"{warning}{f'{about}. ' if about else ''}{summary}",
         study=study,
         periods=periods,
         days=days,

@@ -24,7 +24,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def registry_entry(description: Description) -> bytes:
     """The entry of a public log or of a release, with the guarantee of the whole study."""
     text = json.dumps(_entry(description), indent=1, ensure_ascii=False)
-    text = _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", _SURROGATE.sub("?", text))
+    text = _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", _SURROGATE.sub("?", text))
     return f"{text}\n".encode()
 
 
@@ -68,12 +68,12 @@ def _basic(description: Description) -> Json:
 
 def _guarantee(description: Description) -> Json:
     study, facts = description.study, description.privacy
-    most = "at most " if study.periods.open else ""
+    at_most = "at most " if study.periods.open else ""
     attributes = ", ".join(study.attributes) or "none"
     return {
         "dp_variant": {
             "variant_name": "Zero-concentrated DP",
-            "data_domain": f"Histories of {most}{study.periods.count} periods of one"
+            "data_domain": f"Histories of {at_most}{study.periods.count} periods of one"
             f" {study.unit} each, with the attributes {attributes}.",
             "unprotected_quantities": facts.invariants,
         },

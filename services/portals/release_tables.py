@@ -33,7 +33,7 @@ def table_sample(public: PublicLog, name: str, table: str, period: str | None = 
     if table != PANEL:
         return release_table(public, name, table, period)
     certificates = [release.certificate for release in public.releases_of(name)]
-    columns = tuple(column for one in certificates for column in one.columns)
+    columns = tuple(column for certificate in certificates for column in certificate.columns)
     values = certificates[-1].values
     codes = np.repeat(np.arange(len(values), dtype=np.uint8)[:, None], len(columns), axis=1)
     return Panel(codes, columns, values).table()

@@ -37,12 +37,12 @@ def covariance_table(public: PublicLog, series: pa.Table) -> pa.Table:
         rows = np.sort(_by_length(series, measure)[:MOST])
         if not rows.size:
             continue
-        asked = [ReleaseQuery(releases[row], queries[row], periods[row]) for row in rows]
-        joint = public.answers(asked, count=measure == "count")
+        release_queries = [ReleaseQuery(releases[row], queries[row], periods[row]) for row in rows]
+        joint = public.answers(release_queries, count=measure == "count")
         first, second = np.triu_indices(rows.size)
-        parts = rows[first] + 1, rows[second] + 1, joint.covariance[first, second]
-        for column, part in zip(columns, parts, strict=True):
-            column.append(part)
+        cells = rows[first] + 1, rows[second] + 1, joint.covariance[first, second]
+        for column, cell in zip(columns, cells, strict=True):
+            column.append(cell)
     kinds = pa.int64(), pa.int64(), pa.float64()
     arrays = [
         pa.array(np.concatenate(column) if column else [], kind)

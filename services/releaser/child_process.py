@@ -115,8 +115,8 @@ def last_line(stderr: bytes) -> str:
     if not last.startswith("stream-dp: "):
         frames = [i for i, line in enumerate(lines) if _FRAME.match(line)]
         if frames:
-            below = (line for line in lines[frames[-1] + 1 :] if not line[0].isspace())
-            last = next(below, "").partition(":")[0]
+            messages = (line for line in lines[frames[-1] + 1 :] if not line[0].isspace())
+            last = next(messages, "").partition(":")[0]
         elif len(stderr) >= _MOST_STDERR:
             return ""
     last = "".join(c if c.isprintable() else "?" for c in last.removeprefix("stream-dp: "))

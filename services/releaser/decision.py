@@ -295,12 +295,12 @@ def decide_result(
     if provenance.simulated != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
     ancestors = data_set_charges(study, declared.name, provenance.fused_with)
-    before = [n for n in study.due_periods(declared) if declared.fused and n < job.period]
-    if not {charge.period for charge in ancestors} <= {*before}:
+    earlier_periods = [n for n in study.due_periods(declared) if declared.fused and n < job.period]
+    if not {charge.period for charge in ancestors} <= {*earlier_periods}:
         raise UserError("a result is fused with a table that does not come before it")
     ledger = end.certified.with_charges(job.charge, ancestors=ancestors, gates=job.period)
     labels, costs = study.periods.labels, {charge.period: charge.rho for charge in ancestors}
-    fused_with = {labels[n - 1]: costs.get(n, Fraction(0)) for n in before}
+    fused_with = {labels[n - 1]: costs.get(n, Fraction(0)) for n in earlier_periods}
     try:
         certificate = (
             JOB_FAMILIES[declared.family]

@@ -116,8 +116,8 @@ class LogTranscript:
 
     def take_lease(self, holder: Heartbeat) -> bool:
         """Takes the lease after the one that was read last. False if another worker came first."""
-        after = "" if self._lease is None else self._lease.writer
-        self._log.append([lease_record(Lease(self._job, self._writer, after, holder))])
+        last_writer = "" if self._lease is None else self._lease.writer
+        self._log.append([lease_record(Lease(self._job, self._writer, last_writer, holder))])
         self._read()
         return self._holds
 

@@ -78,11 +78,11 @@ def _by_row(
     """The members' codes in the order of their table, (members, columns)."""
     columns = {name: np.zeros(members, np.uint32) for name in names}
     seen = 0
-    for part in parts:
-        row = part[_ROW].to_numpy()
+    for table in parts:
+        row = table[_ROW].to_numpy()
         seen += len(row)
         for name, column in columns.items():
-            column[row] = part[name].to_numpy()
+            column[row] = table[name].to_numpy()
     if seen != members:
         raise Inconsistent("snapshot: a member of a group has no place; remove it to replay")
     return np.stack(list(columns.values()), axis=1)

@@ -213,12 +213,12 @@ class PublicMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         study, published = self._facts.study, self._facts.published
         about = {"study": study.name, "version": __version__, "study_hash": study.hash}
-        left = study.rho - published.spent
+        remaining = study.rho - published.spent
         gauge = partial(_gauge, study.name)
         yield InfoMetricFamily("stream_dp_study", "Code version and study hash.", about)
         yield gauge("stream_dp_release_index", "Last public message.", published.index)
         yield gauge("stream_dp_rho_spent", "zCDP budget of what is published.", published.spent)
-        yield gauge("stream_dp_rho_left", "The rest of the budget.", left)
+        yield gauge("stream_dp_rho_left", "The rest of the budget.", remaining)
         if published.scheduled is not None:
             text = "Scheduled time of the last release, Unix seconds."
             yield gauge("stream_dp_release_scheduled_seconds", text, published.scheduled)

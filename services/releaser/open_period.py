@@ -224,9 +224,9 @@ class OpenPeriod:
 
     def close(self, number: int, jobs: Jobs | None) -> ClosedPeriod:
         """Closes the period and writes the snapshots. jobs: the batch jobs of the journal."""
-        before = self.parts.accounting.accepted
+        accepted = self.parts.accounting.accepted
         closed = self.parts.close(number, self.input, jobs)
-        self.ending.context.facts.closed_accepted = self.parts.accounting.accepted - before
+        self.ending.context.facts.closed_accepted = self.parts.accounting.accepted - accepted
         self.parts.markers.close()
         self._cut, self._gate_due = None, self.ending.study.gate is not None
         return closed

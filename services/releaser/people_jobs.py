@@ -160,8 +160,8 @@ def known_interactions(
     """
     if not release.data_set.learns:
         return ()
-    domain, known = study_people(study, cast(PeopleRelease, release)), list[Known]()
-    place = {answer: column for column, answer in enumerate(release.answers)}
+    domain, interactions = study_people(study, cast(PeopleRelease, release)), list[Known]()
+    column_of = {answer: column for column, answer in enumerate(release.answers)}
     for (name, number), values in sorted(answers.items()):
         declared = study.release(name)
         chosen, time = mechanism(study, declared), study.time(declared, number)
@@ -169,12 +169,17 @@ def known_interactions(
         if window is None or time is None:
             continue
         size = sum(count for _, count in window.demand(time))
-        for one in period_interactions(window, time, values[:size]):
-            asked = [PastAnswer(str(declared.attribute), a + period - number) for a in one.ago]
-            columns = tuple(place[a] for a in asked if a in place)
-            if len(columns) == len(asked) <= _MOST_COLUMNS and domain.cells(columns) <= MOST_TRIPLE:
-                known.append(Known(columns, one.values, one.variance))
-    return tuple(known)
+        for interaction in period_interactions(window, time, values[:size]):
+            past_answers = [
+                PastAnswer(str(declared.attribute), a + period - number) for a in interaction.ago
+            ]
+            columns = tuple(column_of[a] for a in past_answers if a in column_of)
+            if (
+                len(columns) == len(past_answers) <= _MOST_COLUMNS
+                and domain.cells(columns) <= MOST_TRIPLE
+            ):
+                interactions.append(Known(columns, interaction.values, interaction.variance))
+    return tuple(interactions)
 
 
 def known_records(study: Study, job: Job, closes: Sequence[Entry]) -> Iterator[Record]:
@@ -190,7 +195,7 @@ def known_records(study: Study, job: Job, closes: Sequence[Entry]) -> Iterator[R
             parts = parts_in_records([r for r in records if (r.key or b"").endswith(name)])
             if parts:
                 answers[release.name, entry.number] = read_measurements(parts)["value"].to_numpy()
-    for number, known in enumerate(known_interactions(study, batch, job.period, answers)):
-        fields = {"type": KNOWN, "id": job.id, "number": number, "columns": known.columns}
-        fields |= {"values": known.values.tolist(), "variance": known.variance}
+    for number, interactions in enumerate(known_interactions(study, batch, job.period, answers)):
+        fields = {"type": KNOWN, "id": job.id, "number": number, "columns": interactions.columns}
+        fields |= {"values": interactions.values.tolist(), "variance": interactions.variance}
         yield Record(JOBS, canonical(fields), job.id.encode(), partition=0)

@@ -460,11 +460,11 @@ class Releaser:
             closes = journal.closes(entries)
             return newest_files(closes, snapshots) is closes[-1]
 
-        found = self.log.describe(REPORTS)
-        entry = reading_entry(entries, found, moved=self.moved, kept=kept)
+        reports = self.log.describe(REPORTS)
+        entry = reading_entry(entries, reports, moved=self.moved, kept=kept)
         if entry is not None:
             self._note(writer, entries, entry, "reading")
-            self.context.tell(events.reading(found.partitions))
+            self.context.tell(events.reading(reports.partitions))
 
     def _note_identities(self, writer: Writer, entries: list[Entry], published: bool) -> None:
         """Notes changed files of both logs in the journal.

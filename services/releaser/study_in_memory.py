@@ -166,9 +166,11 @@ def run_table(
             raise UserError("run_study: the study declares no places; leave places out")
         table = NamedTable("reports", reports)
         log.create({REPORTS: 1})
-        read, told = tuple[str, ...](), set[Reason]()
+        read, rejected = tuple[str, ...](), set[Reason]()
         if study.attributes:
-            read, told = _check_reports(table, keyed_study, layout, tell, require, strict=strict)
+            read, rejected = _check_reports(
+                table, keyed_study, layout, tell, require, strict=strict
+            )
             for batch in encoded_reports(table, keyed_study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
@@ -182,7 +184,7 @@ def run_table(
             fit_data_sets(study, log, snapshots, noise)
             releaser.run(until_idle=True)
         if study.attributes:
-            _tell_of_rejections(log, keyed_study, told, tell)
+            _tell_of_rejections(log, keyed_study, rejected, tell)
     result = PublicLog(public)
     result.reading = read
     return result

@@ -56,8 +56,10 @@ def number_in_schedule(study: Study, job: Job) -> int:
 def known_to(board: JobBoard, job: Job) -> tuple[Known, ...]:
     """What panels have published of a job's people and columns."""
     return tuple(
-        Known(tuple(one["columns"]), np.asarray(one["values"], np.float64), one["variance"])
-        for one in board.known(job.id)
+        Known(
+            tuple(record["columns"]), np.asarray(record["values"], np.float64), record["variance"]
+        )
+        for record in board.known(job.id)
     )
 
 
@@ -82,8 +84,8 @@ def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[E
     tables = []
     for earlier in sorted(jobs, key=lambda earlier: earlier.period):
         declared = schedule[earlier.period]
-        number, known = number_in_schedule(study, earlier), known_to(board, earlier)
-        tables.append(EarlierTable(number, declared, tuple(rounds[earlier.id]), known))
+        number, transcript = number_in_schedule(study, earlier), known_to(board, earlier)
+        tables.append(EarlierTable(number, declared, tuple(rounds[earlier.id]), transcript))
     return tuple(tables)
 
 

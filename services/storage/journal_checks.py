@@ -72,15 +72,15 @@ def check_growth(entries: Sequence[Entry], found: TopicInfo) -> None:
     The partition of a key is its hash modulo the number of partitions, and a later partition wins
     if a person's reports are in two. So the number must be a multiple of the one before.
     """
-    before, after = reports_topic(entries).partitions, found.partitions
-    counts = f"reports: the topic has {after} partitions, and the journal reads {before}"
-    if after < before:
+    journalled, partitions = reports_topic(entries).partitions, found.partitions
+    counts = f"reports: the topic has {partitions} partitions, and the journal reads {journalled}"
+    if partitions < journalled:
         raise Inconsistent(f"{counts}; restore the topic, or a backup")
-    if after % before:
+    if partitions % journalled:
         raise Inconsistent(
-            f"{counts}: partitions were added, and {after} is no multiple of {before}, so a"
-            " correction could lie before the report that it corrects; add partitions up to"
-            f" {after + before - after % before}"
+            f"{counts}: partitions were added, and {partitions} is no multiple of {journalled}, so"
+            " a correction could lie before the report that it corrects; add partitions up to"
+            f" {partitions + journalled - partitions % journalled}"
         )
 
 

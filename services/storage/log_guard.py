@@ -80,18 +80,18 @@ def check_logs(
     Raises Inconsistent, LogError.
     """
     (log, topics), (public, published) = sides
-    found, shown = log.describe_all(topics), public.describe_all(published)
-    if entries and REPORTS in found:
+    described, shown = log.describe_all(topics), public.describe_all(published)
+    if entries and REPORTS in described:
         if not moved:
-            check_identity(entries, found[REPORTS])
-        if found[REPORTS].identity == reports_topic(entries).identity:
-            check_growth(entries, found[REPORTS])
+            check_identity(entries, described[REPORTS])
+        if described[REPORTS].identity == reports_topic(entries).identity:
+            check_growth(entries, described[REPORTS])
     if entries and RELEASES in shown and not public.file_identity:
         any_release = bool(public.read(RELEASES, {0: shown[RELEASES].first[0]}, 1, 0).records)
         moved_entry(entries, log, public, published=any_release, moved=moved, file=file)
-    check_partitions(log, topics, found)
+    check_partitions(log, topics, described)
     check_partitions(public, published, shown)
-    for topic, infos in ((JOURNAL, found), (RELEASES, shown)):
+    for topic, infos in ((JOURNAL, described), (RELEASES, shown)):
         if topic in infos:
             check_whole(infos[topic], LABELS[topic])
     if entries:
@@ -220,13 +220,13 @@ class LogGuard:
         topic was made again, Fenced if another releaser has continued the journal, and LogError.
         """
         check_files(self._entries, self.log, self.public, self.file)
-        found = self._described()
-        self._check_identities(found)
-        for (side, topics), infos in zip(self._sides, found, strict=True):
+        described = self._described()
+        self._check_identities(described)
+        for (side, topics), infos in zip(self._sides, described, strict=True):
             check_partitions(side, topics, infos)
-        check_whole(found[0][JOURNAL], LABELS[JOURNAL])
-        check_whole(found[1][RELEASES], LABELS[RELEASES])
-        check_unread(found[0][REPORTS].first, self.unread())
+        check_whole(described[0][JOURNAL], LABELS[JOURNAL])
+        check_whole(described[1][RELEASES], LABELS[RELEASES])
+        check_unread(described[0][REPORTS].first, self.unread())
         for chain in self._chains:
             chain.check()
         check_hazards(*self._sides)
@@ -239,23 +239,23 @@ class LogGuard:
     def _described(self) -> list[dict[str, TopicInfo]]:
         """Describes the topics of both logs; asks again if the cluster does not show all."""
         for attempt in range(_ATTEMPTS):
-            found = [side.describe_all(topics) for side, topics in self._sides]
+            described = [side.describe_all(topics) for side, topics in self._sides]
             if all(
                 topics.keys() <= infos.keys()
-                for (_, topics), infos in zip(self._sides, found, strict=True)
+                for (_, topics), infos in zip(self._sides, described, strict=True)
             ):
                 break
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE)  # a broker that has just started does not know every topic
-        return found
+        return described
 
     def _check_identities(self, found: Sequence[Mapping[str, TopicInfo]]) -> None:
         """Raises Inconsistent for topics with decisions or reports, TopicLost for others."""
         lost = list[str]()
-        for (side, topics), known, infos in zip(self._sides, self._known, found, strict=True):
+        for (side, topics), identities, infos in zip(self._sides, self._known, found, strict=True):
             for topic in topics:
                 info = infos.get(topic)
-                if info is not None and info.identity == known[topic].identity:
+                if info is not None and info.identity == identities[topic].identity:
                     continue
                 if topic == REPORTS and info is not None:
                     check_identity(self._entries, info)

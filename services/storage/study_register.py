@@ -134,17 +134,17 @@ class StudyRegister:
                     f"register {self.path}: {name} of study {study.name} is '{of_study}', the"
                     f" register's is '{of_register}'; costs under different ones do not add up"
                 )
-        left = declared.rho - self.spent
-        if rho > left and again:
+        remaining = declared.rho - self.spent
+        if rho > remaining and again:
             raise UserError(
                 f"register {self.path}: study {study.name} has begun before, so that beginning"
-                f" again costs its people a further rho {rho}, but {left} of {declared.rho} is left"
-                f" for {declared.population}; go on with the logs of the first beginning"
+                f" again costs its people a further rho {rho}, but {remaining} of {declared.rho} is"
+                f" left for {declared.population}; go on with the logs of the first beginning"
             )
-        if rho > left:
+        if rho > remaining:
             raise UserError(
-                f"register {self.path}: study {study.name} asks for rho {study.rho}, but {left} of"
-                f" {declared.rho} is left for {declared.population}; lower it"
+                f"register {self.path}: study {study.name} asks for rho {study.rho}, but"
+                f" {remaining} of {declared.rho} is left for {declared.population}; lower it"
             )
 
 
@@ -158,11 +158,11 @@ def read_register(path: Path, head: str | None = None) -> StudyRegister:
             data = file.read(_MOST_BYTES)
     except OSError as error:
         raise UserError(f"register {path}: cannot be read ({error.strerror})") from None
-    first, *others = data.splitlines(keepends=True) or [b""]
-    hashes = [START, *(hashlib.sha256(line).hexdigest() for line in (first, *others))]
+    first, *entries = data.splitlines(keepends=True) or [b""]
+    hashes = [START, *(hashlib.sha256(line).hexdigest() for line in (first, *entries))]
     try:
         population = Registered.model_validate(_parsed(first))
-        studies = tuple(RegisteredStudy.model_validate(_parsed(line)) for line in others)
+        studies = tuple(RegisteredStudy.model_validate(_parsed(line)) for line in entries)
     except (ValidationError, ValueError, RecursionError):
         raise Inconsistent(f"register {path}: has a line that is damaged; restore it") from None
     chain = [population.previous, *(study.previous for study in studies)]

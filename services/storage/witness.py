@@ -168,9 +168,9 @@ class OwnedWitness(Witness):
 
     def require_same(self) -> None:
         """Raises Fenced if anybody else has advanced the witness."""
-        before = self.sight
+        last_sight = self.sight
         self.look()
-        if self.sight != before:
+        if self.sight != last_sight:
             raise Fenced("witness: another process has advanced it; stop that one first")
 
 

@@ -62,12 +62,12 @@ class VersionedObject:
         change.
         """
         condition = {"IfNoneMatch": "*"} if self._version is None else {"IfMatch": self._version}
-        place = {"Bucket": self._bucket, "Key": self._key}
+        address = {"Bucket": self._bucket, "Key": self._key}
         try:
             with self._store.errors_named():
                 try:
                     answer = self._store.files.call_s3(
-                        "put_object", **place, Body=content, **condition
+                        "put_object", **address, Body=content, **condition
                     )
                 except OSError as error:
                     if _code(error) in _CHANGED:
@@ -107,8 +107,8 @@ class WitnessObject:
         if not number.isdigit() or len(number) > 12:
             raise Inconsistent("witness: its object is damaged; restore it")
         self._offset = int(number)
-        found = Stored(0, self._offset, 0, None, value, ())
-        records = [found] if self._offset >= positions[0] else []
+        stored = Stored(0, self._offset, 0, None, value, ())
+        records = [stored] if self._offset >= positions[0] else []
         return Batch(records, {0: max(self._offset + 1, positions[0])}, True)
 
     @contextmanager

@@ -76,12 +76,12 @@ class Estimates:
     errors: NDArray[np.float64]
 
     @staticmethod
-    def joined(parts: Sequence[Estimates]) -> Estimates:
+    def joined(estimates: Sequence[Estimates]) -> Estimates:
         """The estimates of all parts, in order."""
         return Estimates(
-            tuple(query for part in parts for query in part.queries),
-            np.concatenate([part.values for part in parts]),
-            np.concatenate([part.errors for part in parts]),
+            tuple(query for estimate in estimates for query in estimate.queries),
+            np.concatenate([estimate.values for estimate in estimates]),
+            np.concatenate([estimate.errors for estimate in estimates]),
         )
 
 
@@ -237,8 +237,8 @@ def event_totals(panel: Columns | None, events: Sequence[int]) -> Counts:
     if panel is None:
         return np.zeros(0, np.int64)
     totals = np.zeros(panel.rows, np.int64)
-    for place in range(len(panel.periods)):
-        totals += np.isin(panel.column(place), events)
+    for position in range(len(panel.periods)):
+        totals += np.isin(panel.column(position), events)
     return totals
 
 

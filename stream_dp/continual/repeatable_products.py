@@ -60,9 +60,9 @@ def largest_eigenvalue(matrix: Floats) -> float:
     """
     x, ratios = np.ones(len(matrix)), np.ones(len(matrix))
     for _ in range(60):
-        after = product(matrix, x)
-        ratios = after / x
-        x = after / after.max()
+        image = product(matrix, x)
+        ratios = image / x
+        x = image / image.max()
     return float(ratios.max())
 
 

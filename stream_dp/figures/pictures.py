@@ -51,9 +51,9 @@ class Picture:
             f"<style>\n{_light_rules()}</style>",
             f'<rect {size} fill="#ffffff"/>',
         ]
-        for part in self.parts:
-            lines.append(f'<g transform="translate({part.x} {part.y})">')
-            lines += [mark.svg for mark in part.marks]
+        for placed in self.parts:
+            lines.append(f'<g transform="translate({placed.x} {placed.y})">')
+            lines += [mark.svg for mark in placed.marks]
             lines.append("</g>")
         return "\n".join([*lines, "</svg>", ""])
 
@@ -82,4 +82,4 @@ def _light_rules() -> str:
     """The rules of marks, with the light colours filled in."""
     colours, _, rules = mark_rules().partition("}\n")
     light = dict(re.findall(r"--([\w-]+): (#\w+)", colours))
-    return re.sub(r"var\(--([\w-]+)\)", lambda found: light[found[1]], rules)
+    return re.sub(r"var\(--([\w-]+)\)", lambda match: light[match[1]], rules)

@@ -133,8 +133,8 @@ def _places(partitions: list[TopicPartition]) -> list[tuple[str, int, int]]:
 
 def _texts(count: int, buffers: tuple[bytes | None, bytes, bytes]) -> pa.Array:
     """Returns a column of byte strings from its validity bits, bounds and content."""
-    parts = [None if part is None else pa.py_buffer(part) for part in buffers]
-    return pa.Array.from_buffers(pa.large_binary(), count, parts)
+    arrow_buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    return pa.Array.from_buffers(pa.large_binary(), count, arrow_buffers)
 
 
 def open_reader(

@@ -375,8 +375,8 @@ class KafkaReader:
         ends = partitions[last].tolist(), (offsets[last] + 1).tolist()
         self._move(zip(*ends, strict=True), next_offsets)
         for event in events:
-            error, places = event.error(), (event.partition(), event.offset())
-            self._note(Event(error.code(), event.topic(), *places, error.str()), next_offsets)
+            error, position = event.error(), (event.partition(), event.offset())
+            self._note(Event(error.code(), event.topic(), *position, error.str()), next_offsets)
 
     def _move(self, ends: Iterable[tuple[int, int]], next_offsets: Positions) -> None:
         """Moves the next offsets behind messages. ends: partitions and offsets, in order."""

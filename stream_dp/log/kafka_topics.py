@@ -188,9 +188,9 @@ class Topics:
             futures = client.describe_configs(list(resources.values()), request_timeout=seconds)
             return {
                 topic: {
-                    key: entry.value for key, entry in answer_of(futures[asked], seconds).items()
+                    key: entry.value for key, entry in answer_of(futures[future], seconds).items()
                 }
-                for topic, asked in resources.items()
+                for topic, future in resources.items()
             }
 
         listed = list(names.values())
@@ -215,12 +215,13 @@ class Topics:
             enough = key in _AT_LEAST and int(current or 0) >= int(expected)
             # Reports may expire once a snapshot holds them; decisions must not.
             free = topic in self._timed and key.startswith("retention.")
-            kept = self._kept.get(topic, 0.0) if key == "retention.ms" else 0.0
-            if kept and current != "-1" and int(current or 0) < 1000 * kept:
+            least_retention = self._kept.get(topic, 0.0) if key == "retention.ms" else 0.0
+            if least_retention and current != "-1" and int(current or 0) < 1000 * least_retention:
                 yield (
                     key,
                     f"kafka: {name} has {key} = {current}, not -1 or at least"
-                    f" {math.ceil(1000 * kept)}: records are deleted before their period is closed",
+                    f" {math.ceil(1000 * least_retention)}: records are deleted before their"
+                    " period is closed",
                 )
             elif current != expected and not enough and not free:
                 comparison = "at least " if key in _AT_LEAST else ""
@@ -307,11 +308,13 @@ class Topics:
                 [self.name(topic) for topic in seen][:1],
             )
             self._cluster = cluster.cluster_id
-        self._known.update({topic: len(found.partitions) for topic, found in seen.items()})
+        self._known.update({topic: len(metadata.partitions) for topic, metadata in seen.items()})
         first = self._offsets_of(seen, OffsetSpec.earliest())
         return {
-            topic: TopicInfo(f"{self._cluster}/{found.topic_id}", self._known[topic], first[topic])
-            for topic, found in seen.items()
+            topic: TopicInfo(
+                f"{self._cluster}/{metadata.topic_id}", self._known[topic], first[topic]
+            )
+            for topic, metadata in seen.items()
         }
 
     def cut(self, topic: str, time: float) -> Positions:
@@ -345,7 +348,7 @@ class Topics:
     ) -> dict[str, Positions]:
         """Looks up offsets by topic and partition."""
         names = {self.name(topic): topic for topic in topics}
-        asked = {
+        requests = {
             TopicPartition(name, partition): spec
             for name, topic in names.items()
             for partition in range(self.partitions(topic))
@@ -353,7 +356,7 @@ class Topics:
 
         def ask(client: Any, seconds: float) -> dict[str, Positions]:
             how = {"isolation_level": isolation, "request_timeout": seconds}
-            futures = client.list_offsets(asked, **how)
+            futures = client.list_offsets(requests, **how)
             offsets: dict[str, Positions] = {topic: {} for topic in names.values()}
             try:
                 for tp, future in futures.items():

@@ -156,11 +156,11 @@ class KafkaWriter:
         pass, and Forbidden.
         """
         # Columns go whole if none of their records can be too large, otherwise one by one.
-        whole = isinstance(records, RecordColumns) and records.most_bytes() <= MAX_RECORD
-        checked = [] if whole else self.checked(records)
+        as_columns = isinstance(records, RecordColumns) and records.most_bytes() <= MAX_RECORD
+        checked = [] if as_columns else self.checked(records)
         with self._appending:
             producer = self._append_producer()
-            if isinstance(records, RecordColumns) and whole:
+            if isinstance(records, RecordColumns) and as_columns:
                 failed = self._produce_columns(producer, records)
             else:
                 failed = self.produce(producer, checked)

@@ -202,15 +202,15 @@ class Records(Sequence[Stored]):
     def take(self, rows: Iterable[int]) -> Records:
         """Returns the records at the rows."""
         indices = np.fromiter(rows, np.int64)
-        chosen, places = Records(), indices.tolist()
+        chosen, positions = Records(), indices.tolist()
         columns = list[Any]()
         for column in self.columns():
             if isinstance(column, array):
                 columns.append(memoryview(np.array(column)[indices].tobytes()))
             elif isinstance(column, Texts):
-                columns.append(column.take(places))
+                columns.append(column.take(positions))
             else:
-                columns.append(list(map(column.__getitem__, places)))
+                columns.append(list(map(column.__getitem__, positions)))
         chosen.add(*columns)
         return chosen
 

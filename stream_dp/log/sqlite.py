@@ -262,8 +262,8 @@ class SqliteLog:
         """Returns headers from their encoding, or from their number among the shared ones."""
         if isinstance(raw, int):
             query = "SELECT CAST(content AS BLOB) FROM shared_headers WHERE number = ?"
-            found = self._db.execute(query, (raw,)).fetchone()
-            return None if found is None else _headers(found[0])
+            row = self._db.execute(query, (raw,)).fetchone()
+            return None if row is None else _headers(row[0])
         return _headers(raw)
 
     def append(self, records: Iterable[Record]) -> None:

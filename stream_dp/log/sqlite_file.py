@@ -357,10 +357,10 @@ def _check_schema(path: Path, db: sqlite3.Connection) -> None:
 def headers_number(db: sqlite3.Connection, content: bytes) -> int:
     """Returns the number of headers that records share; adds headers that are new."""
     find = "SELECT number FROM shared_headers WHERE content = ?"
-    if (found := db.execute(find, (content,)).fetchone()) is None:
+    if (row := db.execute(find, (content,)).fetchone()) is None:
         db.execute("INSERT INTO shared_headers (content) VALUES (?)", (content,))
-        found = db.execute(find, (content,)).fetchone()
-    return int(found[0])
+        row = db.execute(find, (content,)).fetchone()
+    return int(row[0])
 
 
 def insert_rows(

@@ -113,8 +113,8 @@ def expected_errors(
     start, (first, last) = first_publication(study, declared), study.span(declared)
     needed = parsed.threshold if isinstance(parsed, TotalQuery) else parsed.width
     numbers = range(first + needed - 1, last + 1)
-    whole = planned_stream(study, declared.stream, study.periods.count)
-    final = list(_errors(whole, declared, parsed, numbers, people))
+    stream = planned_stream(study, declared.stream, study.periods.count)
+    final = list(_errors(stream, declared, parsed, numbers, people))
     rows = []
     for number, final_error in zip(numbers, final, strict=True):
         through = max(number, start)

@@ -119,13 +119,13 @@ def group_errors(study: Study, counts: Mapping[Family, Count]) -> tuple[GroupErr
 
     counts: by family, the row of a release; None if it counts no people
     """
-    found: dict[str, GroupError | None] = {}
+    errors: dict[str, GroupError | None] = {}
     rows = []
     for release in (*study.releases, *(study.batches or ())):
         shape = _shape(study, release)
-        if shape not in found:
-            found[shape] = counts[release.family](study, release)
-        if (row := found[shape]) is not None:
+        if shape not in errors:
+            errors[shape] = counts[release.family](study, release)
+        if (row := errors[shape]) is not None:
             rows.append(replace(row, release=release.name, stratum=stratum_words(study, release)))
     return tuple(rows)
 
@@ -138,10 +138,10 @@ def group_error(
     query: what is counted, in words.
     error: the standard error of the count, in people.
     """
-    most = study.size if release.most_people is None else release.most_people
+    size = study.size if release.most_people is None else release.most_people
     half_width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
-    words = stratum_words(study, release)
-    return GroupError(release.name, words, query, study.unit, half_width, most)
+    stratum = stratum_words(study, release)
+    return GroupError(release.name, stratum, query, study.unit, half_width, size)
 
 
 def stratum_words(study: Study, release: Release | DataSetRelease) -> str:

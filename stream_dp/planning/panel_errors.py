@@ -157,7 +157,7 @@ def _prior_errors(
         )
         for seed in range(repetitions)
     ]
-    panel, estimates, variances = (np.stack(parts) for parts in zip(*errors, strict=True))
+    panel, estimates, variances = (np.stack(arrays) for arrays in zip(*errors, strict=True))
     return tuple(
         _stated(query.text, panel[:, :, i], estimates[:, :, i], variances[0, :, i])
         for i, query in enumerate(queries)
@@ -204,8 +204,8 @@ def _estimate(mechanism: AnyMechanism, step: Step, query: Query) -> float:
         assert window is not None
         mask = query.over(window.bins)[window.measured]
         return float(values[: window.measured.size][mask].sum())
-    place = _place(window, query)
-    return float(values[place]) if place < values.size else math.nan
+    position = _place(window, query)
+    return float(values[position]) if position < values.size else math.nan
 
 
 def _variance(mechanism: AnyMechanism, step: Step, t: int, query: Query) -> float:
@@ -215,8 +215,12 @@ def _variance(mechanism: AnyMechanism, step: Step, t: int, query: Query) -> floa
         assert window is not None
         _, variance = window.functional(t, query.over(window.bins).astype(float))
         return variance
-    place = _place(window, query)
-    return float(step.estimates.errors[place] ** 2) if place < step.estimates.errors.size else 0.0
+    position = _place(window, query)
+    return (
+        float(step.estimates.errors[position] ** 2)
+        if position < step.estimates.errors.size
+        else 0.0
+    )
 
 
 def _place(window: FixedWindow | None, query: TotalQuery) -> int:
@@ -318,12 +322,12 @@ def _counts(
 ) -> list[Ints]:
     """What the mechanism takes at every period."""
     window, totals = patterns_part(mechanism), totals_part(mechanism)
-    parts = []
+    counts = []
     if window is not None:
-        parts.append([window.counts(truth, t) for t in range(1, truth.shape[1] + 1)])
+        counts.append([window.counts(truth, t) for t in range(1, truth.shape[1] + 1)])
     if totals is not None:
-        parts.append(list(_increments(truth, totals.horizon, events, absent)))
-    return [np.concatenate(of_period) for of_period in zip(*parts, strict=True)]
+        counts.append(list(_increments(truth, totals.horizon, events, absent)))
+    return [np.concatenate(of_period) for of_period in zip(*counts, strict=True)]
 
 
 def _increments(
@@ -349,9 +353,9 @@ def _stated(query: str, panel: Floats, estimates: Floats, variances: Floats) -> 
     The estimates' errors have the known mean 0 and variance, so they are controls: what they are
     off by chance is taken out of the panel's mean error and mean square.
     """
-    known = ~np.isnan(panel).all(axis=0)
-    panel, estimates = panel[:, known], estimates[:, known]
-    off = (estimates**2 - variances[known]).mean(axis=1)
+    simulated = ~np.isnan(panel).all(axis=0)
+    panel, estimates = panel[:, simulated], estimates[:, simulated]
+    off = (estimates**2 - variances[simulated]).mean(axis=1)
     squares = _without_chance((panel**2).mean(axis=1), off)
     means = _without_chance(panel.mean(axis=1), estimates.mean(axis=1))
     chance = _CHANCE * float(means.std(ddof=1)) / math.sqrt(len(means))

@@ -380,10 +380,10 @@ def _panel_facts(study: Study, release: Release, chosen: AnyMechanism) -> Facts:
 
 def _window_facts(chosen: FixedWindow, release: Release) -> Facts:
     """The facts about patterns; where the strategy is not declared, why it was chosen."""
-    (other,) = {*Strategy} - {chosen.strategy}
+    (alternative,) = {*Strategy} - {chosen.strategy}
     spread = {chosen.strategy: math.sqrt(chosen.mean_variance)}
-    if chosen.allows(other):
-        spread[other] = math.sqrt(replace(chosen, strategy=other).mean_variance)
+    if chosen.allows(alternative):
+        spread[alternative] = math.sqrt(replace(chosen, strategy=alternative).mean_variance)
     facts: Facts = {
         "patterns": chosen.bins,
         "deviation_of_a_pattern": spread[chosen.strategy],
@@ -392,7 +392,7 @@ def _window_facts(chosen: FixedWindow, release: Release) -> Facts:
         facts["weights"] = chosen.weights_words
     if release.patterns is not None and release.patterns.strategy is None:
         why = f"a pattern's deviation: {' and '.join(f'{s} {spread[s]:.1f}' for s in spread)}"
-        if other not in spread:
+        if alternative not in spread:
             why += (
                 "; residuals where people come and go or enter late are made for a width of at"
                 f" most {MOST_PRESENCE_WIDTH}"

@@ -34,13 +34,13 @@ def plan_picture(data: Row) -> Picture:
     alternatives = {
         _release_and_query(rows[0]): rows for rows in _groups(data.get("alternatives", ()))
     }
-    parts = [Placed(_MARGIN, _MARGIN, _key(asked=needed is not None))]
+    placed = [Placed(_MARGIN, _MARGIN, _key(asked=needed is not None))]
     y = 2.4 * _MARGIN
 
     def place(title: str, height: float, marks: Sequence[Mark]) -> None:
         nonlocal y
-        parts.append(Placed(_MARGIN, y, [Text("heading", 0, 12, title)]))
-        parts.append(Placed(_MARGIN, y + 24, marks))
+        placed.append(Placed(_MARGIN, y, [Text("heading", 0, 12, title)]))
+        placed.append(Placed(_MARGIN, y + 24, marks))
         y = px(y + 24 + height + 2 * _MARGIN)
 
     for rows in _groups(data["errors"]):
@@ -55,7 +55,7 @@ def plan_picture(data: Row) -> Picture:
             height = _TOP + _STEP * len(alternative_rows)
             place(f"{title}: declared otherwise", height, _bars(alternative_rows, data))
     title = f"{data['study']}: errors to expect of the privacy noise"
-    return Picture(title, title, _WIDTH + 2 * _MARGIN, y, tuple(parts))
+    return Picture(title, title, _WIDTH + 2 * _MARGIN, y, tuple(placed))
 
 
 def _key(*, asked: bool) -> list[Mark]:
@@ -65,8 +65,8 @@ def _key(*, asked: bool) -> list[Mark]:
         *([(380, "truth", "the error asked for")] if asked else []),
     ]
     marks: list[Mark] = []
-    for x, style, words in rows:
-        marks += [Path(style, f"M{x} 0h22"), Text("tick", x + 28, 4, words)]
+    for x, style, label in rows:
+        marks += [Path(style, f"M{x} 0h22"), Text("tick", x + 28, 4, label)]
     return marks
 
 

@@ -167,10 +167,10 @@ class Planned:
 
     def _bases(self) -> list[str]:
         """The bases of shares, and why a share is left out."""
-        told = response_words(self.study, self.errors)
+        lines = response_words(self.study, self.errors)
         if all(row.share is None for row in self.errors):
-            told = [*told, "shares: the number of people is private; --people N assumes one"]
-        return [*told]
+            lines = [*lines, "shares: the number of people is private; --people N assumes one"]
+        return [*lines]
 
     def _table(self) -> list[str]:
         study = self.study
@@ -192,7 +192,7 @@ class Planned:
             lines.append(
                 f"  {row.period:<10} {cell:<44} {self._cell(row.final_share, row.final_count)}"
             )
-        return [*lines, *[""] * bool(told := self._bases()), *told]
+        return [*lines, *[""] * bool(bases := self._bases()), *bases]
 
     def _cell(self, share: float | None, count: float) -> str:
         quantile = self.request.quantile

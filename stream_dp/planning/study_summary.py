@@ -264,8 +264,8 @@ class Summary:
         lines += [*self._usable(), *gate_words(study)[1:]]
         lines += _first([f"warning: {line}" for line in (*warnings, *poor)])
         wrapped = chain.from_iterable(textwrap.wrap(x, 100, subsequent_indent="  ") for x in lines)
-        told = "other questions: stream-dp plan; the whole plan: stream-dp check --long"
-        return "\n".join([heading, *wrapped, told])
+        advice = "other questions: stream-dp plan; the whole plan: stream-dp check --long"
+        return "\n".join([heading, *wrapped, advice])
 
     def _answers(self) -> list[str]:
         """The half-widths of panels' answers."""
@@ -358,8 +358,8 @@ def _half_width(row: ExpectedError, unit: str) -> str:
 
 
 def _error_words(error: PanelError) -> str:
-    words = f"{error.error:,g}"
-    return words if not error.bias else f"{words}, {error.bias:+,g} on average"
+    text = f"{error.error:,g}"
+    return text if not error.bias else f"{text}, {error.bias:+,g} on average"
 
 
 def _package(release: DeclaredRelease) -> str:

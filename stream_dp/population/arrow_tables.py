@@ -89,10 +89,10 @@ def _column_faults(frame: Any, name: str) -> list[str]:
         except (pa.ArrowException, TypeError, ValueError):
             kinds = sorted({type(cell).__name__ for cell in cells.dropna()})
             mixed = cells.dtype == object and len(kinds) > 1
-            held = f"values of several types ({', '.join(kinds[:4])})" if mixed else cells.dtype
+            contents = f"values of several types ({', '.join(kinds[:4])})" if mixed else cells.dtype
             lines.append(
-                f"{name}: column '{column}' holds {held}; write it as text or as numbers, in pandas"
-                f" df[{column!r}] = df[{column!r}].astype(str), or leave it out"
+                f"{name}: column '{column}' holds {contents}; write it as text or as numbers, in"
+                f" pandas df[{column!r}] = df[{column!r}].astype(str), or leave it out"
             )
     return lines
 

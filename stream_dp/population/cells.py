@@ -192,7 +192,10 @@ def latest_cells(cells: Cells) -> Cells:
     cells: in order of precedence, the prevailing cell last. Cells of the same period and attribute
         are sorted by the hash of the person.
     """
-    rows = [part[last_rows(cells.hi[part], cells.lo[part])] for part in rows_by_kind(cells)]
+    rows = [
+        kind_rows[last_rows(cells.hi[kind_rows], cells.lo[kind_rows])]
+        for kind_rows in rows_by_kind(cells)
+    ]
     return cells.take(np.concatenate(rows)) if rows else cells
 
 

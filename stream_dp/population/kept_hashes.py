@@ -48,10 +48,12 @@ class Fingerprints:
         ids: an array of `large_binary` without nulls, none longer than LONGEST.
         """
         lengths = pc.binary_length(ids).to_numpy()
-        words = -(-int(lengths.max(initial=1)) // _WORD)
+        word_count = -(-int(lengths.max(initial=1)) // _WORD)
         texts = pa.Array.from_buffers(pa.large_string(), len(ids), ids.buffers(), 0, ids.offset)
-        padded = pc.ascii_rpad(texts, _WORD * words, "\0")  # bytes, whatever they encode
-        columns = np.frombuffer(padded.buffers()[2], "<u4", len(ids) * words).reshape(-1, words)
+        padded = pc.ascii_rpad(texts, _WORD * word_count, "\0")  # bytes, whatever they encode
+        columns = np.frombuffer(padded.buffers()[2], "<u4", len(ids) * word_count).reshape(
+            -1, word_count
+        )
         columns = np.ascontiguousarray(columns.T).astype(np.uint64)
         sizes = lengths.astype(np.uint64)
         halves = []
@@ -92,16 +94,20 @@ class KeptHashes:
         for _ in range(_PROBES - 1):
             if free.any():
                 unknown.append(rows[free])
-                others = np.flatnonzero(~free)
-                rows, keys, table_rows = rows[others], keys.take(others, 0), table_rows[others]
+                occupied = np.flatnonzero(~free)
+                rows, keys, table_rows = (
+                    rows[occupied],
+                    keys.take(occupied, 0),
+                    table_rows[occupied],
+                )
             if not rows.size:
                 break
             table_rows = self._next(table_rows)
             entries = self._table.take(table_rows, 0)
             hashes[rows] = entries[:, -2:]
-            others = np.flatnonzero(~_equal(entries, keys))
-            free = entries[others, 0] == 0
-            rows, keys, table_rows = rows[others], keys.take(others, 0), table_rows[others]
+            occupied = np.flatnonzero(~_equal(entries, keys))
+            free = entries[occupied, 0] == 0
+            rows, keys, table_rows = rows[occupied], keys.take(occupied, 0), table_rows[occupied]
         return hashes, np.concatenate([*unknown, rows])
 
     def add(self, keys: Words, hashes: Words) -> None:

@@ -261,17 +261,17 @@ class Population:
 
         For the first period, everybody with an answer who gets a place counts.
         """
-        known, newcomers = self.answering_with_and_without_place()
+        returning, newcomers = self.answering_with_and_without_place()
         if self.period:
-            return known
-        return known + (newcomers if self._room is None else min(newcomers, self._room))
+            return returning
+        return returning + (newcomers if self._room is None else min(newcomers, self._room))
 
     def answering_with_and_without_place(self) -> tuple[int, int]:
         """Counts the people with an answer for the next period, with and without a place."""
         waiting = self.waiting.all()
         final = FinalCells.of(waiting.take(waiting.period == self.period + 1))
-        answering, known = final.coded(), self.index.find(final.hi, final.lo) >= 0
-        with_place = int(np.count_nonzero(answering & known))
+        answering, placed = final.coded(), self.index.find(final.hi, final.lo) >= 0
+        with_place = int(np.count_nonzero(answering & placed))
         return with_place, int(np.count_nonzero(answering)) - with_place
 
     def close(self, room: int | None = None) -> ClosedPeriod:

@@ -139,8 +139,8 @@ class Templates:
 
         closed: the last closed period.
         """
-        told = (self.code != REFUSED).all(axis=0) & (self.code != NOT_SAID).any(axis=0)
-        accepted: NDArray[np.bool_] = told & (self.period > closed)
+        answered = (self.code != REFUSED).all(axis=0) & (self.code != NOT_SAID).any(axis=0)
+        accepted: NDArray[np.bool_] = answered & (self.period > closed)
         return accepted
 
 

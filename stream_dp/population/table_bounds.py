@@ -163,8 +163,8 @@ def bounded_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             yield bounded_batch
         start = 0
         while start < len(batch):
-            before = int(ends[start - 1]) if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, before + _BATCH, side="right")))
+            start_size = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, start_size + _BATCH, side="right")))
             yield bounded_batch.slice(start, stop - start)
             start = stop
 

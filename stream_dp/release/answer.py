@@ -235,11 +235,11 @@ class Answer:
 
     def __str__(self) -> str:
         form = ".3%" if self.measure == "share" else ",.6g"
-        words = f"{self.query} at {self.period}: {self.value:{form}} ({self.measure}; {self.base})"
+        text = f"{self.query} at {self.period}: {self.value:{form}} ({self.measure}; {self.base})"
         if self.interval is None:
-            return words
+            return text
         low, high = self.interval
-        return f"{words}, {self.level:.0%} interval {low:{form}} to {high:{form}}"
+        return f"{text}, {self.level:.0%} interval {low:{form}} to {high:{form}}"
 
     def as_dict(self) -> dict[str, object]:
         """The answer in plain data, without fields of other kinds of releases."""

@@ -87,11 +87,13 @@ def read_table(parts: NamedParts, name: str, fits: Callable[[pa.Schema], bool]) 
     Raises ValueError for parts that are missing or out of order, for another schema, and for bytes
     that `ipc_stream` would not write.
     """
-    found = [(title, data) for title, data in parts if title.startswith(f"{name}/")]
-    if not found or [title for title, _ in found] != [f"{name}/{i}" for i in range(len(found))]:
+    table_parts = [(title, data) for title, data in parts if title.startswith(f"{name}/")]
+    if not table_parts or [title for title, _ in table_parts] != [
+        f"{name}/{i}" for i in range(len(table_parts))
+    ]:
         raise ValueError(f"{name}: its parts are not numbered from 0")
     try:
-        return pa.concat_tables([_table(data, fits) for _, data in found])
+        return pa.concat_tables([_table(data, fits) for _, data in table_parts])
     except (pa.ArrowException, OSError, struct.error, ValueError):
         raise ValueError(f"{name}: not the table that is expected") from None
 

@@ -233,13 +233,15 @@ def invariants_words(study: Study) -> str:
 
 def domain_words(study: Study) -> str:
     """The source of the possible values, which are published: declared, or a table's hash."""
-    taken: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for name, attribute in study.attributes.items():
         if attribute.values_from is not None:
-            taken.setdefault(attribute.values_from, []).append(name)
-    tables = [f"{', '.join(names)}: taken from the table {hash}" for hash, names in taken.items()]
-    others = len(study.attributes) > sum(map(len, taken.values()))
-    declared = ["all others: declared" if tables else "declared"] if others or not tables else []
+            texts.setdefault(attribute.values_from, []).append(name)
+    tables = [f"{', '.join(names)}: taken from the table {hash}" for hash, names in texts.items()]
+    more_attributes = len(study.attributes) > sum(map(len, texts.values()))
+    declared = (
+        ["all others: declared" if tables else "declared"] if more_attributes or not tables else []
+    )
     return "; ".join([*tables, *declared])
 
 

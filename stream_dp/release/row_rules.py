@@ -29,14 +29,14 @@ def _kept(rule: ColumnRule, symbols: _Symbols, people: pa.Table) -> bool:
         ends = iter(values)
         low = _numbers(*next(ends)) if rule.rule.low is not None else None
         high = _numbers(*next(ends)) if rule.rule.high is not None else None
-        below = (0.0 if low is None else low) + rule.rule.gap
+        floor = (0.0 if low is None else low) + rule.rule.gap
         # A row without a number, which is nan, keeps every order.
-        return not np.any(below > (0.0 if high is None else high))
+        return not np.any(floor > (0.0 if high is None else high))
     (first, first_rows), (second, second_rows) = values
     if isinstance(rule, Function):
         texts = np.array([str(rule.values[cell.symbol]) for cell in first])
-        own = np.array([cell.symbol for cell in second])
-        return not len(first_rows) or bool((texts[first_rows] == own[second_rows]).all())
+        numbers = np.array([cell.symbol for cell in second])
+        return not len(first_rows) or bool((texts[first_rows] == numbers[second_rows]).all())
     return _implied(rule, first, second, first_rows, second_rows)
 
 

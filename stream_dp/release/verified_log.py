@@ -111,10 +111,10 @@ def _fused_fault(
 def _planned_fault(study: Study, certificate: Certificate, planned: ReleasePlan) -> str | None:
     """The fault of a certificate that does not list every table before it with its rho, or None."""
     numbers, stated = study.periods.numbers, certificate.fused_with
-    before = {at: rho for at, rho in planned.charges.items() if numbers[at] < certificate.number}
-    if {*stated} != ({*before} if planned.fused else set()):
+    earlier = {at: rho for at, rho in planned.charges.items() if numbers[at] < certificate.number}
+    if {*stated} != ({*earlier} if planned.fused else set()):
         return "its certificate's fused_with is not the tables before it"
-    if any(rho not in {0, before[at]} for at, rho in stated.items()):
+    if any(rho not in {0, earlier[at]} for at, rho in stated.items()):
         return "its certificate's fused_with is not the charges of the plan"
     return None
 

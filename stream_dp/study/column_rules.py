@@ -79,10 +79,10 @@ class Test:
     @staticmethod
     def read(text: str) -> Test:
         """Raises UserError for a text other than a test."""
-        found = _TEST.fullmatch(text.strip())
-        if found is None:
+        match = _TEST.fullmatch(text.strip())
+        if match is None:
             raise UserError(f"'{text.strip()}' is no test of a column; {_EXAMPLES}")
-        column, order, right = found.groups()
+        column, order, right = match.groups()
         values = tuple(value.strip() for value in right.split(","))
         if order in _ORDERS and not re.fullmatch(r"-?\d{1,17}", right):
             raise UserError(f"'{text.strip()}' compares with no whole number; {_EXAMPLES}")
@@ -231,9 +231,9 @@ def _order_faults(rule: Order, columns: Mapping[str, Attribute]) -> Iterator[str
     for name in rule.columns:
         numbers = columns[name].numbers
         counted = [rule.rule.gap, *_listed_numbers(columns[name])]
-        own = 1 if numbers is None else numbers.scale.step
+        step = 1 if numbers is None else numbers.scale.step
         if steps and (
-            (numbers is not None and {own} != steps) or any(n % max(steps) for n in counted)
+            (numbers is not None and {step} != steps) or any(n % max(steps) for n in counted)
         ):
             yield f"'{name}' and the rule do not count in steps of {max(steps)} alone; let both"
             return

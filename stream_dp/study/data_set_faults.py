@@ -374,14 +374,14 @@ def slot_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
         yield ".events.columns: a column stands there twice"
     for column, slots in zip(events.columns, release.slots, strict=True):
         declared = [sections.attributes.get(name) for name in slots]
-        known = [attribute for attribute in declared if attribute is not None]
-        if len(known) < len(declared):
+        given_attributes = [attribute for attribute in declared if attribute is not None]
+        if len(given_attributes) < len(declared):
             continue  # every missing attribute has its line
-        if any(attribute.number is not None or attribute.place for attribute in known):
+        if any(attribute.number is not None or attribute.place for attribute in given_attributes):
             yield f".events.columns: '{column}' must have listed values"
-        elif any(attribute != known[0] for attribute in known):
+        elif any(attribute != given_attributes[0] for attribute in given_attributes):
             yield f".events.columns: the slots of '{column}' differ; declare them by `slots`"
-        elif known[0].missing != ABSENT:
+        elif given_attributes[0].missing != ABSENT:
             yield f".events.columns: declare missing = 'absent' for '{column}': there may be fewer"
 
 

@@ -124,7 +124,10 @@ def _compiled(text: str, months: Mapping[str, int]) -> tuple[set[str], re.Patter
     fields: set[str] = set()
     pattern = ""
     for i, token in enumerate(tokens):
-        before, after = tokens[i - 1] if i else "", tokens[i + 1] if i + 1 < len(tokens) else ""
+        last_token, next_token = (
+            tokens[i - 1] if i else "",
+            tokens[i + 1] if i + 1 < len(tokens) else "",
+        )
         if token == ANY:
             # A number beside it is not cut.
             pattern += "(?:(?<![0-9])|(?![0-9])).*(?:(?<![0-9])|(?![0-9]))"
@@ -142,7 +145,7 @@ def _compiled(text: str, months: Mapping[str, int]) -> tuple[set[str], re.Patter
                 names = sorted(map(re.escape, months), key=len, reverse=True)
                 piece = f"(?:{'|'.join(names)})\\.?"
             elif field in _DIRECTIVES:
-                piece = _DIRECTIVES[field][_is_digits(before) or _is_digits(after)]
+                piece = _DIRECTIVES[field][_is_digits(last_token) or _is_digits(next_token)]
             else:
                 raise UserError(f"dates: '{token}' in '{text}' is not read; {_HELP}")
             fields.add(field)
@@ -243,10 +246,10 @@ def _offset(text: str) -> timezone:
 
 def _number_reader(moment: Callable[[int], Moment]) -> Reader:
     def read(text: str) -> Moment | None:
-        whole, _, rest = text.partition(".")
-        if not re.fullmatch(r"-?[0-9]{1,19}", whole) or rest.strip("0"):
+        integral, _, rest = text.partition(".")
+        if not re.fullmatch(r"-?[0-9]{1,19}", integral) or rest.strip("0"):
             return None
-        return moment(int(whole))
+        return moment(int(integral))
 
     return read
 

@@ -239,11 +239,11 @@ class Kind(PluggedEnum):
     @classmethod
     def plugged(cls, name: str) -> Self | None:
         """A kind of data set of another package."""
-        found = plugin(KINDS, name, DataSetKind)
-        if found is None:
+        plugged = plugin(KINDS, name, DataSetKind)
+        if plugged is None:
             return None
-        mechanism = found.titled(found.value.mechanism)
-        return cls.made(found.package, name, replace(found.value, mechanism=mechanism))
+        mechanism = plugged.titled(plugged.value.mechanism)
+        return cls.made(plugged.package, name, replace(plugged.value, mechanism=mechanism))
 
     def __new__(cls, name: str, declared: DeclaredKind) -> Self:
         kind = str.__new__(cls, name)

@@ -69,10 +69,10 @@ class NumberTexts:
         if not self.declared:
             return _UNDECLARED
         decimal = self.decimal or ("," if self.thousands == "." else ".")
-        whole = "[1-9][0-9]*"
+        integral = "[1-9][0-9]*"
         if self.thousands is not None:
-            whole += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
-        return re.compile(rf"(0|-?(?:{whole}))(?:[{decimal}]0+)?")
+            integral += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
+        return re.compile(rf"(0|-?(?:{integral}))(?:[{decimal}]0+)?")
 
     @property
     def signs(self) -> tuple[str, ...]:
@@ -86,10 +86,10 @@ class NumberTexts:
         if not self.declared:
             return _UNDECLARED_FRACTION
         decimal = self.decimal or ("," if self.thousands == "." else ".")
-        whole = "0|[1-9][0-9]*"
+        integral = "0|[1-9][0-9]*"
         if self.thousands is not None:
-            whole += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
-        return re.compile(rf"(-?(?:{whole}))[{decimal}]([0-9]+)")
+            integral += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
+        return re.compile(rf"(-?(?:{integral}))[{decimal}]([0-9]+)")
 
     def fraction(self, text: str) -> str | None:
         """Returns the number that a text writes with a decimal mark, with a point and without zeros
@@ -130,8 +130,8 @@ class WholeNumbers:
         cls, texts: NumberTexts, attribute: Attribute, meanings: Collection[str] = ()
     ) -> WholeNumbers | None:
         """The numbers of an attribute. None for an attribute without any."""
-        known = (*map(str, attribute.listed), *map(str, attribute.no_answers), *meanings)
-        if attribute.number is None and not any(map(_PLAIN.fullmatch, known)):
+        meant = (*map(str, attribute.listed), *map(str, attribute.no_answers), *meanings)
+        if attribute.number is None and not any(map(_PLAIN.fullmatch, meant)):
             return None
         return cls(texts, attribute, meanings)
 
@@ -139,10 +139,10 @@ class WholeNumbers:
         """Returns the digits of an answer that is a number, and any other text unchanged."""
         if text in self.meanings or self.attribute.takes(text):
             return text
-        whole = self.texts.whole(text)
-        if whole is None:
+        number_text = self.texts.whole(text)
+        if number_text is None:
             number = self.texts.fraction(text)
-            known = number is not None and (number in self.meanings or self.attribute.takes(number))
-            return number if number is not None and known else text
-        known = whole in self.meanings or self.attribute.takes(whole)
-        return whole if known or self.attribute.number is not None else text
+            takes = number is not None and (number in self.meanings or self.attribute.takes(number))
+            return number if number is not None and takes else text
+        takes = number_text in self.meanings or self.attribute.takes(number_text)
+        return number_text if takes or self.attribute.number is not None else text

@@ -54,7 +54,7 @@ def period_advice(
     months: the numbers of months by their names in small letters.
     """
     labels = periods.labels
-    each = f"--map 'period:TEXT={labels[0]}'"
+    mapping = f"--map 'period:TEXT={labels[0]}'"
     plain = PeriodTexts(periods)
     # A time with an offset has the day of a zone, which `plain` does not know.
     outside = {
@@ -69,16 +69,16 @@ def period_advice(
     texts = [text for text in texts if text not in outside]
     readers = _counted(periods, texts, months)
     if not readers:
-        return f"{labels[0]} to {labels[-1]}; say what a text of the file means: {each}"
-    most = max(len(named) for named in readers.values())
-    best = [option for option, named in readers.items() if len(named) == most]
+        return f"{labels[0]} to {labels[-1]}; say what a text of the file means: {mapping}"
+    count = max(len(named) for named in readers.values())
+    best = [option for option, named in readers.items() if len(named) == count]
     plainest = min(option.count(ANY) for option in best)
     meanings: dict[tuple[tuple[str, str], ...], str] = {}
     for option in best:
         if option.count(ANY) == plainest:
             meanings.setdefault(tuple(sorted(readers[option].items())), option)
     advice = " or ".join(islice(meanings.values(), 2))
-    return advice if most == len(texts) else f"{advice}; for others {each}"
+    return advice if count == len(texts) else f"{advice}; for others {mapping}"
 
 
 def _counted(
@@ -125,8 +125,8 @@ def _template(text: str) -> str:
     """Returns the template of a text with one number beside a usual word, or an empty text."""
     pieces = _TOKENS.findall(text)
     numbers = [piece for piece in pieces if piece.isdecimal()]
-    words = [piece for piece in pieces if piece[0].isalpha()]
-    if len(numbers) != 1 or not all(map(_WORD.fullmatch, words)):
+    letters = [piece for piece in pieces if piece[0].isalpha()]
+    if len(numbers) != 1 or not all(map(_WORD.fullmatch, letters)):
         return ""
     return "".join(ANY if piece.isdecimal() else piece for piece in pieces)
 

@@ -141,8 +141,8 @@ class PeriodTexts:
     def _declare(self, text: str, meant: str) -> None:
         """Takes the meaning of a text. Raises UserError."""
         if ANY in text:
-            before, _, after = text.partition(ANY)
-            pattern = re.compile(f"{re.escape(before)}(.*){re.escape(after)}", re.DOTALL)
+            prefix, _, suffix = text.partition(ANY)
+            pattern = re.compile(f"{re.escape(prefix)}(.*){re.escape(suffix)}", re.DOTALL)
             self._templates.append((pattern, meant))
             return
         label = meant if meant in self._periods.numbers else self._read(meant)
@@ -161,8 +161,8 @@ class PeriodTexts:
         if (meant := self._meanings.get(text) or self._meanings.get(text.strip())) is not None:
             return meant
         if self._all_declared:
-            other = f"no period: {text}" if text in self._periods.numbers else text
-            return self._meanings.get(self.named(text) or "", other)
+            fault = f"no period: {text}" if text in self._periods.numbers else text
+            return self._meanings.get(self.named(text) or "", fault)
         if self._declared is None and not self._templates and text in self._periods.numbers:
             return text
         for pattern, meant in self._templates:
@@ -242,8 +242,8 @@ def named_period(text: str) -> tuple[PeriodUnit, str] | None:
     (('month', '2021-01'), ('quarter', '2021-Q1'), ('step', '3'))
     """
     units: tuple[PeriodUnit, ...] = ("day", "month", "quarter", "week", "year", "step")
-    labels = ((every, label_of_unit(every, text)) for every in units)
-    return next(((every, label) for every, label in labels if label is not None), None)
+    labels = ((unit, label_of_unit(unit, text)) for unit in units)
+    return next(((unit, label) for unit, label in labels if label is not None), None)
 
 
 def require_period(periods: Periods, text: str, name: str = "period") -> str:

@@ -207,7 +207,7 @@ class Periods(BaseModel):
         if self.every == "step":
             return 0.0
         starts = [self._start(number) for number in range(self.count + 1)]
-        days = max(after - before for before, after in pairwise(starts)).days
+        days = max(next_start - start for start, next_start in pairwise(starts)).days
         if not isinstance(self.close, Schedule):
             return 86400.0 * days
         at = timedelta(hours=self.close.at.hour, minutes=self.close.at.minute)

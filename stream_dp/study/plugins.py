@@ -46,15 +46,15 @@ def plugin(group: str, name: str, kind: type) -> Plugin | None:
 
     Raises UserError for a package that cannot be loaded, and for a name of several packages.
     """
-    found = [entry for entry in entry_points(group=group) if entry.name == name]
-    packages = sorted({entry.dist.name for entry in found if entry.dist is not None})
+    entries = [entry for entry in entry_points(group=group) if entry.name == name]
+    packages = sorted({entry.dist.name for entry in entries if entry.dist is not None})
     if not packages:
         return None
     if len(packages) > 1:
         listed = ", ".join(packages)
         raise UserError(f"'{name}' is of several packages: {listed}; uninstall all but one")
     try:
-        value = found[0].load()
+        value = entries[0].load()
     except Exception as error:  # whatever a package raises
         raise UserError(
             f"'{name}' of the package {packages[0]} cannot be loaded:"

@@ -61,9 +61,9 @@ def section_faults(
     if sections.gate is not None:
         cost += sections.gate.rho
     if total is not None and cost > total:
-        whose = "their rhos" if sections.gate is None else "their rhos and that of study.gate"
+        rhos = "their rhos" if sections.gate is None else "their rhos and that of study.gate"
         problems.append(
-            f"releases: {whose} add up to {float(cost):g}, {float(cost - total):g} more than"
+            f"releases: {rhos} add up to {float(cost):g}, {float(cost - total):g} more than"
             f" study.rho = {float(total):g}; lower the shares: they may add up to 1"
         )
     for faults_of in (groups_faults, places_faults, events_relation_faults):

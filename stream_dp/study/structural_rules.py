@@ -74,10 +74,10 @@ class Rule:
 
     @staticmethod
     def _read(text: str, side: str) -> Rule | None:
-        found = re.fullmatch(f"{side} (<=|>=|<|>) {side}", text)
-        if found is None:
+        match = re.fullmatch(f"{side} (<=|>=|<|>) {side}", text)
+        if match is None:
             return None
-        groups = found.groups()
+        groups = match.groups()
         sides = [_side(*groups[:5]), _side(*groups[6:])]
         order = groups[5]
         (low, below), (high, above) = sides if order[0] == "<" else reversed(sides)
@@ -123,14 +123,14 @@ def rule_faults(
     others: whether members may be neither head, spouse nor child.
     most: the members of the largest group.
     """
-    rules = [rule for own in declared for rule in own]
+    rules = [rule for release_rules in declared for rule in release_rules]
     if len(rules) > MOST_RULES:
         yield f": {len(rules)} are more than {MOST_RULES}; leave some out"
         return
     numbers = {name: column_numbers(symbols) for name, symbols in columns.items()}
     sound = True
-    for index, own in enumerate(declared):
-        for variable in (v for rule in own for v in rule.variables):
+    for index, release_rules in enumerate(declared):
+        for variable in (v for rule in release_rules for v in rule.variables):
             fault = None
             if variable.role == OTHER and not others:
                 fault = "no member is an other: [groups.roles] declares no others"

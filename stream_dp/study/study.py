@@ -282,12 +282,12 @@ class Study(StudyKeys):
 
     def described(self, declaration: Mapping[str, Any]) -> Study:
         """The study with the description and the curator of another canonical declaration."""
-        words = {"description": declaration.get("description", "")}
-        words |= {"curator": declaration.get("curator")}
+        texts = {"description": declaration.get("description", "")}
+        texts |= {"curator": declaration.get("curator")}
         declared = json.loads(self.canonical())
-        if words == {"description": self.description, "curator": declared.get("curator")}:
+        if texts == {"description": self.description, "curator": declared.get("curator")}:
             return self
-        return Study.model_validate(declared | words)
+        return Study.model_validate(declared | texts)
 
 
 def checked_study(study: object) -> Study:

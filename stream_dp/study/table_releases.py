@@ -320,8 +320,8 @@ class PeopleRelease(TableRelease):
     @property
     def chosen(self) -> bool:
         """Whether rho, the columns and the number of people choose the measured pairs."""
-        alone = self.rounds is None and not self.linear and self.rows is None
-        return "rounds" in self.data_set.settings and alone
+        by_default = self.rounds is None and not self.linear and self.rows is None
+        return "rounds" in self.data_set.settings and by_default
 
     @property
     def declared_rounds(self) -> tuple[int, int] | None:

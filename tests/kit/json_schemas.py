@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import Any
 
 
@@ -23,6 +25,15 @@ def validator(number: str) -> Any:
 
 def validate(value: Any, schema: Any) -> None:
     """Raises an error for a value that the schema refuses, under the draft that it names."""
+    _validator_of(json.dumps(schema, sort_keys=True)).validate(value)
+
+
+@lru_cache(maxsize=16)
+def _validator_of(schema: str) -> Any:
+    """The validator of a schema, which is checked once."""
     import jsonschema
 
-    jsonschema.validate(value, schema)
+    parsed = json.loads(schema)
+    kind = jsonschema.validators.validator_for(parsed)
+    kind.check_schema(parsed)
+    return kind(parsed)

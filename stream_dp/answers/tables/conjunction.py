@@ -486,8 +486,10 @@ def _codes(
     code_of, codes = {str(label): code for code, label in enumerate(values)}, set[int]()
     for word in [value] if value in code_of else [word.strip() for word in value.split("|")]:
         ends = re.fullmatch(r"(-?[0-9]{1,17})\.\.(-?[0-9]{1,17})", word)
-        within = range(int(ends[1]), int(ends[2]) + 1) if ends else ()
-        ranged = {code for code, number in enumerate(values) if number in within}
+        ranged = set[int]()
+        if ends:
+            within = range(int(ends[1]), int(ends[2]) + 1)
+            ranged = {code for code, number in enumerate(values) if number in within}
         if word not in code_of and not ranged:
             shown = ", ".join(list(code_of)[:20]) + (", ..." if len(code_of) > 20 else "")
             ask = f"; write '{name} >= {ends[1]} & {name} <= {ends[2]}'" if ends else ""

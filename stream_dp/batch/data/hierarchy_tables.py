@@ -88,8 +88,8 @@ def from_tables(
     person_codes, person_faults = _codes("people", domain.person, person_rows, person_keys)
     lines += faults + person_faults
     if not len(lost):
-        for fault, where in role_faults(domain, person_codes, group_of, len(keys)):
-            lines.append(f"groups: {_many(len(where), 'group')} with {fault},{_such(keys, where)}")
+        for fault, rows in role_faults(domain, person_codes, group_of, len(keys)):
+            lines.append(f"groups: {_many(len(rows), 'group')} with {fault},{_such(keys, rows)}")
     if lines:
         raise UserError(lines)
     order = np.argsort(group_of, kind="stable")

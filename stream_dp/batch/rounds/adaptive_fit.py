@@ -275,8 +275,8 @@ class _Data:
         scores = self.workload.scores(candidates, self.judged(candidates), answers, deviations)
         if isinstance(phase, Annealed):
             return phase.picked(self.workload, scores, measured, self.source)
-        taken = set(measured)
-        free = [position for position, i in enumerate(candidates) if i not in taken]
+        measured_indices = set(measured)
+        free = [position for position, i in enumerate(candidates) if i not in measured_indices]
         top = self.source.top(scores[free], phase.picks, phase.scale(self.workload))
         return [candidates[free[position]] for position in top]
 

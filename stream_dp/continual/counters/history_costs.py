@@ -66,10 +66,10 @@ def _bounded(
     partial result is at most the weighted sum of these. E^T E is computed exactly in floats, in
     any order, as by Cauchy and Schwarz no partial sum exceeds the largest squared column norm.
     """
-    every = [*zip(counters, weights, strict=True), *([entry] if entry else [])]
-    if sum(4 * weight * counter.column2 for counter, weight in every) >= 1 << 62:
+    weighted_counters = [*zip(counters, weights, strict=True), *([entry] if entry else [])]
+    if sum(4 * weight * counter.column2 for counter, weight in weighted_counters) >= 1 << 62:
         raise ValueError("costs of these counters and weights do not fit 64 bits")
-    if any(counter.column2 >= 1 << 52 for counter, _ in every):
+    if any(counter.column2 >= 1 << 52 for counter, _ in weighted_counters):
         raise ValueError("products of these counters' columns are not exact")
 
 
@@ -95,11 +95,11 @@ class _Worst:
         horizon = len(self.counters)
         if not prefixes:
             return [self._worst(horizon, None)]
-        every = [*self.counters, *([self.entry[0]] if self.entry else [])]
+        counters = [*self.counters, *([self.entry[0]] if self.entry else [])]
         begins = [*range(horizon), *([0] if self.entry else [])]
-        worst, grams = [], [np.zeros((c.length, c.length), np.int64) for c in every]
+        worst, grams = [], [np.zeros((c.length, c.length), np.int64) for c in counters]
         for t in range(1, horizon + 1):
-            for gram, counter, begin in zip(grams, every, begins, strict=True):
+            for gram, counter, begin in zip(grams, counters, begins, strict=True):
                 if (step := t - begin) > 0:
                     new = counter.encode[counter.rows(step - 1) : counter.rows(step), :step]
                     gram[:step, :step] += new.T @ new

@@ -35,8 +35,8 @@ def honaker(n: int) -> Counter:
             inside[r] += (1 - weight) * (inside[halves[0]] + inside[halves[1]])
         if h == (i & -i).bit_length() - 1:
             decode[i - 1] = inside[r]
-            if before := i - (1 << h):
-                decode[i - 1] += decode[before - 1]
+            if earlier := i - (1 << h):
+                decode[i - 1] += decode[earlier - 1]
     return Counter(encode, decode, np.array([i for i, _ in nodes], np.int64))
 
 

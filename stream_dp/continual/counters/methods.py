@@ -44,10 +44,12 @@ def module_name(kind: CounterKind) -> str:
 @cache
 def counter_method(kind: CounterKind) -> CounterMethod:
     """The method of a kind. Raises UserError for a package that cannot be loaded."""
-    found = plugin(COUNTERS, kind, CounterMethod) if kind not in list(CounterKind) else None
-    if found is not None:
-        plugged: CounterMethod = found.value
-        return replace(plugged, title=found.titled(plugged.title))
+    plugged_method = (
+        plugin(COUNTERS, kind, CounterMethod) if kind not in list(CounterKind) else None
+    )
+    if plugged_method is not None:
+        plugged: CounterMethod = plugged_method.value
+        return replace(plugged, title=plugged_method.titled(plugged.title))
     method: CounterMethod = import_module(f"{__package__}.{module_name(kind)}").METHOD
     return method
 

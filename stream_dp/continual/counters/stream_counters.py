@@ -136,8 +136,8 @@ class TriangularCounter(Counter):
 
     @cached_property
     def decode(self) -> Floats:
-        given: Callable[[], Floats] | None = vars(self)["_given"]
-        return decoding(self.encode, self.scale) if given is None else given()
+        given_decoder: Callable[[], Floats] | None = vars(self)["_given"]
+        return decoding(self.encode, self.scale) if given_decoder is None else given_decoder()
 
 
 def decoding(encode: IntMatrix, scale: int) -> Floats:

@@ -24,10 +24,10 @@ def tree(n: int) -> Counter:
     decode = np.zeros((n, n))
     for i in range(1, n + 1):
         encode[i - 1, i - (i & -i) : i] = 1
-        left = i
-        while left:
-            decode[i - 1, left - 1] = 1
-            left -= left & -left
+        remainder = i
+        while remainder:
+            decode[i - 1, remainder - 1] = 1
+            remainder -= remainder & -remainder
     return Counter(encode, decode, np.arange(1, n + 1))
 
 

@@ -54,11 +54,11 @@ def unbounded_column2() -> Fraction:
     r / (3 pi k) (1 + k ln N)^-3. Rounding down makes no entry larger.
     """
     n = _TAIL_FROM
-    known = np.floor(_perturbed(n) * (1 << BITS)).astype(np.int64)
+    leading = np.floor(_perturbed(n) * (1 << BITS)).astype(np.int64)
     ratio = (n + 1) / (n + 0.25)
     tail = ratio / (3 * math.pi * _KAPPA) * (1 + _KAPPA * math.log(n)) ** -3
     # A margin far above the rounding of these few operations.
-    return int((known**2).sum()) + Fraction(tail * (1 + 1e-9)) * (1 << 2 * BITS)
+    return int((leading**2).sum()) + Fraction(tail * (1 + 1e-9)) * (1 << 2 * BITS)
 
 
 METHOD = CounterMethod(

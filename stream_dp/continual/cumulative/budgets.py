@@ -76,9 +76,9 @@ class CounterBudget:
             return self._weights_without_horizon
         if not self.present:
             return equal_variance_weights(self.counters)
-        *weights, own = equal_variance_weights([*self.counters, self.counters[0]])
+        *weights, entry_weight = equal_variance_weights([*self.counters, self.counters[0]])
         if not self.share:
-            return (*weights, own)
+            return (*weights, entry_weight)
         thresholds = CounterBudget(
             horizon=self.horizon,
             kind=self.kind,
@@ -95,9 +95,9 @@ class CounterBudget:
     def _weights_without_horizon(self) -> tuple[int, ...]:
         people_first = self.present and not self.share  # counter 0 gets the part s_1
         numbers = range(1, self.horizon + 1 + people_first)
-        parts = [Fraction(SPREAD, (i + SPREAD - 1) * (i + SPREAD)) for i in numbers]
+        fractions = [Fraction(SPREAD, (i + SPREAD - 1) * (i + SPREAD)) for i in numbers]
         thresholds_share = 1 - self.share if self.present else Fraction(1)
-        weights = [math.floor(part * thresholds_share * _PARTS) for part in parts]
+        weights = [math.floor(fraction * thresholds_share * _PARTS) for fraction in fractions]
         if people_first:
             return (*weights[1:], weights[0])
         return (*weights, math.floor(self.share * _PARTS)) if self.present else tuple(weights)

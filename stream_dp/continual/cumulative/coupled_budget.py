@@ -88,8 +88,10 @@ class CoupledBudget:
     def gains(self, threshold: int) -> Floats:
         """The variance of each unbiased sum over the noise variance, from a table."""
         rows = self._refined
-        every = rows.gains if rows else coupled_gains(public_size=self._public_size, open=self.open)
-        return every[threshold - (not self.present)][: self.horizon - max(threshold, 1) + 1]
+        all_gains = (
+            rows.gains if rows else coupled_gains(public_size=self._public_size, open=self.open)
+        )
+        return all_gains[threshold - (not self.present)][: self.horizon - max(threshold, 1) + 1]
 
     def row(self, threshold: int, t: int) -> tuple[Integers, Integers]:
         """`CoupledStrategy.row` of a threshold (0 for entries) at a period of the release."""

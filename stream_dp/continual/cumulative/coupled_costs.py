@@ -112,16 +112,16 @@ def largest_sums(start: Floats, cross: Floats) -> Floats:
         bounds = np.full(rows, np.inf)
         for u, count in enumerate(counts[: t + 1]):
             change = cross[:rows, t] - cross[:rows, u]
-            others = change[:count]
-            simple = highest[:rows, count - 1] - others.min()
+            later_change = change[:count]
+            simple = highest[:rows, count - 1] - later_change.min()
             if u == states - 1:
                 bounds = simple
             else:
-                bounds = np.maximum(bounds + rises[u], start[:rows, u] - others[u])
+                bounds = np.maximum(bounds + rises[u], start[:rows, u] - later_change[u])
                 bounds = np.minimum(bounds, simple)
             sums, best = bounds + change, -np.inf
             while sums[s := int(sums.argmax())] > best:
-                bounds[s] = (start[s, :count] - others).max()
+                bounds[s] = (start[s, :count] - later_change).max()
                 sums[s] = bounds[s] + change[s]
                 best = max(best, float(sums[s]))
             largest[t, u] = largest[u, t] = best

@@ -170,9 +170,9 @@ class CoupledRows(ABC):
         covariance = np.zeros((self.periods + 1, self.periods + 1))
         for b in range(1, self.periods + 1):
             count = self.periods - b + 1
-            rows, before = (m.astype(np.float64) for m in self.block(b, count))
-            noise = np.eye(count) + before @ covariance[:count, :count] @ before.T
-            covariance = _divided(rows, _divided(rows, noise).T)
+            own_rows, lower_rows = (m.astype(np.float64) for m in self.block(b, count))
+            noise = np.eye(count) + lower_rows @ covariance[:count, :count] @ lower_rows.T
+            covariance = _divided(own_rows, _divided(own_rows, noise).T)
             yield covariance.cumsum(axis=0).cumsum(axis=1).diagonal().copy()
 
 
@@ -208,7 +208,7 @@ class CoupledStrategy(CoupledRows):
         def exact_before(i: int) -> float:
             return math.fsum(compared[i:] * threshold.sums[: count - i])
 
-        before = -_rounded(sums, exact_before)
+        lower_row = -_rounded(sums, exact_before)
         filtered[:-1] += sums[1:]
 
         def exact_own(i: int) -> float:
@@ -216,7 +216,7 @@ class CoupledStrategy(CoupledRows):
             products = compared[i + 1 :] * threshold.sums[: count - 1 - i]
             return math.fsum([unshared, *products])
 
-        return _rounded(filtered, exact_own), before if b > 1 else before[:0]
+        return _rounded(filtered, exact_own), lower_row if b > 1 else lower_row[:0]
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
         """See `CoupledRows.block`: all rows at once. Entries next to a tie are those of `row`."""
@@ -226,17 +226,17 @@ class CoupledStrategy(CoupledRows):
             return _units(filtered), np.zeros((count, count), np.int64)
         compared = filtered * threshold.parts[:count]
         sums = compared @ toeplitz(threshold.sums[:count])
-        before = -_units(sums)
+        lower_rows = -_units(sums)
         coupled = filtered.copy()
         coupled[:, :-1] += sums[:, 1:]
         rows = _units(coupled)
-        near = _near_tie(sums) | _near_tie(coupled)
+        near_tie = _near_tie(sums) | _near_tie(coupled)
         if b == 1:
-            before[:] = 0
-        for i in np.flatnonzero(near.any(axis=1)):
+            lower_rows[:] = 0
+        for i in np.flatnonzero(near_tie.any(axis=1)):
             rows[i, : i + 1], exact = self.row(b, b + int(i))
-            before[i, : exact.size] = exact
-        return rows, before
+            lower_rows[i, : exact.size] = exact
+        return rows, lower_rows
 
     @cached_property
     def _thresholds(self) -> tuple[_Threshold, ...]:
@@ -287,5 +287,5 @@ def _divided(lower: Floats, right: Floats) -> Floats:
 def _near_tie(real: Floats) -> NDArray[np.bool_]:
     """Positions at which floats summed in another order could round to another integer."""
     scaled = real * (1 << BITS)
-    near: NDArray[np.bool_] = np.abs(np.abs(scaled - np.floor(scaled)) - 0.5) < _NEAR_TIE
-    return near
+    near_tie: NDArray[np.bool_] = np.abs(np.abs(scaled - np.floor(scaled)) - 0.5) < _NEAR_TIE
+    return near_tie

@@ -71,18 +71,18 @@ def in_order(sums: Floats, variances: Floats) -> Floats:
     return fitted
 
 
-def monotone(estimates: Counts, before: Counts) -> Counts:
+def monotone(estimates: Counts, last_sums: Counts) -> Counts:
     """S_0..S_T at t: each noisy sum clamped between the last S_b and the last S_{b-1}.
 
     estimates: noisy S_1..S_t
-    before: S_0..S_T at t - 1; where people enter, S_0 at t, as they may have the event at once
+    last_sums: S_0..S_T at t - 1; where people enter, S_0 at t, as they may have the event at once
 
     Algorithm 2, line 7; Lemma 4.2.
     """
-    after = before.copy()
+    sums = last_sums.copy()
     t = estimates.shape[0]
-    after[1 : t + 1] = np.clip(estimates, before[1 : t + 1], before[:t])
-    return after
+    sums[1 : t + 1] = np.clip(estimates, last_sums[1 : t + 1], last_sums[:t])
+    return sums
 
 
 def random_rises(
@@ -99,9 +99,9 @@ def random_rises(
     groups = np.where(totals < 0, rises.shape[0], totals)
     order, starts = shuffled_groups(groups, rises.shape[0] + 1, coins)
     group = groups[order]
-    place = np.arange(order.shape[0]) - starts[group]
+    rank = np.arange(order.shape[0]) - starts[group]
     column = np.zeros(totals.shape[0], np.int64)
-    column[order] = place < np.append(rises, 0)[group]
+    column[order] = rank < np.append(rises, 0)[group]
     return column
 
 
@@ -294,7 +294,7 @@ class Cumulative(CumulativeDesign):
         """The unbiased S_1..S_t at the state's period."""
         t = state.period
         sums = self.placed_counters[:t]
-        return np.array([each.sum(state.known, t) for each in sums])
+        return np.array([placed.sum(state.known, t) for placed in sums])
 
     def measured(self, answers: Counts, t: int) -> Measurements:
         """The measurements at t, row by row: integers in units of 1 / scale of a person.
@@ -337,34 +337,34 @@ class Cumulative(CumulativeDesign):
         """Measures a period and adds a column to the panel. counts: see `recorded`."""
         observed, answers = self.observe(state, counts, draw.noise)
         sums = self.sums(observed)
-        t, before, totals = observed.period, state.sums, state.totals
+        t, last_sums, totals = observed.period, state.sums, state.totals
         rounded_sums = np.rint(sums).astype(np.int64)
         estimates = self.estimates(observed)
         noisy_people = round(estimates.values[t]) if estimates.values.size > t else 0
         if t == 1:
             rows = max(0, noisy_people) if self.rows is None else self.rows
             totals = np.full(rows, -1 if self.present else 0)
-            before = np.append([0 if self.present else rows], before[1:])
-        entered = before
+            last_sums = np.append([0 if self.present else rows], last_sums[1:])
+        entered = last_sums
         if self.present:
-            first = min(max(noisy_people, int(before[0])), totals.shape[0])
-            entered = np.append([first], before[1:])
-            entries = np.array([first - before[0], *([0] * self.horizon)])
+            first = min(max(noisy_people, int(last_sums[0])), totals.shape[0])
+            entered = np.append([first], last_sums[1:])
+            entries = np.array([first - last_sums[0], *([0] * self.horizon)])
             totals = totals + random_rises(totals + 1, entries, draw.coins) * (totals < 0)
         fitted = in_order(sums, estimates.errors[:t] ** 2) if self.ordered else sums
-        after = monotone(np.rint(fitted).astype(np.int64), entered)
-        column = random_rises(totals, after[1:] - before[1:], draw.coins)
+        new_sums = monotone(np.rint(fitted).astype(np.int64), entered)
+        column = random_rises(totals, new_sums[1:] - last_sums[1:], draw.coins)
         symbols = np.where(totals < 0, ABSENT, column)
-        notes = {"moved_by_monotonization": int(np.abs(after[1 : t + 1] - rounded_sums).sum())}
+        notes = {"moved_by_monotonization": int(np.abs(new_sums[1 : t + 1] - rounded_sums).sum())}
         if self.present:
-            notes["entries_moved"] = abs(int(after[0]) - noisy_people)
+            notes["entries_moved"] = abs(int(new_sums[0]) - noisy_people)
         step = Step(
             columns=symbols[:, None].astype(np.uint8),
             measurements=self.measured(answers, t),
             estimates=estimates,
             notes=notes,
         )
-        return replace(observed, sums=after, totals=totals + column), step
+        return replace(observed, sums=new_sums, totals=totals + column), step
 
     def dump(self, state: CumulativeState) -> bytes:
         return packed_totals(state, self, (state.period,))

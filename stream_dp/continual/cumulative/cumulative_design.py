@@ -159,7 +159,7 @@ class CumulativeDesign:
         by_period = []
         for t in range(1, self.horizon + 1):
             begun = (*self.placed_counters[:t], *self.placed_counters[self.horizon :])
-            by_period.append(tuple(each for each in begun if each.length > t - each.start))
+            by_period.append(tuple(placed for placed in begun if placed.length > t - placed.start))
         return tuple(by_period)
 
     def active(self, t: int) -> tuple[Placed, ...]:
@@ -172,8 +172,8 @@ class CumulativeDesign:
         Threshold b = 1..T has an entry for each of the periods b..T. Those of threshold 0 are
         the last.
         """
-        before = threshold - 1 if threshold else self.horizon
-        return before * self.horizon - before * (before - 1) // 2
+        full_columns = threshold - 1 if threshold else self.horizon
+        return full_columns * self.horizon - full_columns * (full_columns - 1) // 2
 
     @property
     def all_entries(self) -> int:
@@ -228,8 +228,8 @@ class CumulativeDesign:
         size = self.rho - self.counted_rho
         unit = self.counted_rho / self.budget.total_cost
         costs = [size + cost * unit for cost in self.budget.costs]
-        before = [Fraction(0), *costs[:-1]]
-        return tuple(cost - last for last, cost in zip(before, costs, strict=True))
+        earlier_costs = [Fraction(0), *costs[:-1]]
+        return tuple(cost - last for last, cost in zip(earlier_costs, costs, strict=True))
 
     def variance(self, b: int, t: int) -> float:
         """The variance of the unbiased S_b at t; 0 for b > t.
@@ -277,27 +277,27 @@ class CumulativeDesign:
         without a horizon, and for numbers of periods without a bound (`lower_bounds.py`).
         """
         pairs = self.neighbours != "add_remove"
-        least = LEAST_RMSE[pairs].get(self.horizon)
-        if least is None or self.open:
+        bound = LEAST_RMSE[pairs].get(self.horizon)
+        if bound is None or self.open:
             return None
         if pairs and self.crossed:
-            least = max(least, math.sqrt(self.crossed) * LEAST_RMSE[False][self.horizon])
-        return self.rmse * math.sqrt(2 * self.rho) / least
+            bound = max(bound, math.sqrt(self.crossed) * LEAST_RMSE[False][self.horizon])
+        return self.rmse * math.sqrt(2 * self.rho) / bound
 
-    def learned(self, known: Floats, answers: Counts, t: int) -> Floats:
+    def learned(self, noisy_rows: Floats, answers: Counts, t: int) -> Floats:
         """What is known of all rows after period t, (all rows,).
 
-        known: (all rows,) before
+        noisy_rows: (all rows,) after period t - 1
         answers: the noisy rows of period t, in the order of the demand
         """
-        known, active = known.copy(), self.active(t)
+        noisy_rows, active = noisy_rows.copy(), self.active(t)
         rows = [placed.rows(t) for placed in active]
         ends = [*accumulate(r.stop - r.start for r in rows)]
         answers_by_counter = zip(active, np.split(answers, ends[:-1]), strict=True)
         # From low to high: a row of a coupled total needs what is known of the threshold below.
         for placed, noisy in sorted(answers_by_counter, key=lambda pair: pair[0].threshold):
-            known[placed.rows(t)] = placed.known_rows(noisy, known, t)
-        return known
+            noisy_rows[placed.rows(t)] = placed.known_rows(noisy, noisy_rows, t)
+        return noisy_rows
 
     def demand(self, t: int) -> Demand:
         """How many integers to draw of each variance: the rows at t of counters 1..t, then people.
@@ -305,6 +305,6 @@ class CumulativeDesign:
         Neighbours with the same variance are drawn together, which is far faster.
         """
         return tuple(
-            (variance, sum(rows.stop - rows.start for rows in (each.rows(t) for each in same)))
+            (variance, sum(rows.stop - rows.start for rows in (member.rows(t) for member in same)))
             for variance, same in groupby(self.active(t), lambda placed: placed.variance)
         )

@@ -46,10 +46,10 @@ def weight(t: int) -> int:
 
 def open_costs(costs: Sequence[int]) -> tuple[int, ...]:
     """The bound of the cost of periods 1..t for every t. costs: of the closed form."""
-    result, passed, before = [], 0, 0
+    result, passed, last_cost = [], 0, 0
     for t, cost in enumerate(costs, 1):
-        passed += weight(t) ** 2 * (cost - before)
-        before = cost
+        passed += weight(t) ** 2 * (cost - last_cost)
+        last_cost = cost
         result.append(passed)
     return tuple(result)
 
@@ -74,11 +74,11 @@ class OpenStrategy(CoupledRows):
 
     def row(self, b: int, t: int) -> tuple[Integers, Integers]:
         scale = weight(t - self._late(b))
-        rows, before = self.closed.row(b, t)
-        return scale * rows, scale * before
+        rows, lower_row = self.closed.row(b, t)
+        return scale * rows, scale * lower_row
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
         first = b - self._late(b)
         scales = np.array([[weight(first + i)] for i in range(count)])
-        rows, before = self.closed.block(b, count)
-        return scales * rows, scales * before
+        rows, lower_rows = self.closed.block(b, count)
+        return scales * rows, scales * lower_rows

@@ -94,14 +94,14 @@ class PlacedCounter:
         true_rows: Counts = self.encode(t) @ streams[self.first_entry : last + 1]
         return true_rows
 
-    def known_rows(self, answers: Counts, known: Floats, t: int) -> Floats:
+    def known_rows(self, answers: Counts, noisy_rows: Floats, t: int) -> Floats:
         """What is kept of the rows of period t: their noisy answers."""
         return answers.astype(np.float64)
 
-    def sum(self, known: Floats, t: int) -> float:
-        """The unbiased sum at t, in people. known: (all rows,)."""
+    def sum(self, noisy_rows: Floats, t: int) -> float:
+        """The unbiased sum at t, in people. noisy_rows: (all rows,)."""
         weights = self.counter.weights(t - self.start + 1)
-        rows = known[self.first_row : self.first_row + weights.size]
+        rows = noisy_rows[self.first_row : self.first_row + weights.size]
         return float(product(weights, rows)) / self.counter.scale
 
 
@@ -157,30 +157,32 @@ class CoupledTotal:
 
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
         """The true value of the row of period t. streams: all true entries."""
-        own, before = self.budget.row(self.threshold, t)
-        value = own @ streams[self.first_row : self.first_row + own.size]
+        row, lower_row = self.budget.row(self.threshold, t)
+        value = row @ streams[self.first_row : self.first_row + row.size]
         if self.below is not None:
-            value += before @ streams[self.below : self.below + before.size]
+            value += lower_row @ streams[self.below : self.below + lower_row.size]
         return np.array([value])
 
-    def known_rows(self, answers: Counts, known: Floats, t: int) -> Floats:
+    def known_rows(self, answers: Counts, noisy_rows: Floats, t: int) -> Floats:
         """What is kept of the row of period t: the unbiased z_b(t), in people, (1,).
 
         It is rounded to a multiple of 2^-30, so that a journal's entry is small.
 
         answers: the noisy row
-        known: (all rows,) with the earlier entries of this threshold and of the threshold below
+        noisy_rows: (all rows,) with the earlier entries of this threshold and of the one below
         """
-        own, before = self.budget.row(self.threshold, t)
-        explained = product(own[:-1], known[self.first_row : self.first_row + own.size - 1])
+        row, lower_row = self.budget.row(self.threshold, t)
+        explained = product(row[:-1], noisy_rows[self.first_row : self.first_row + row.size - 1])
         if self.below is not None:
-            explained = explained + product(before, known[self.below : self.below + before.size])
-        entry: Floats = np.rint((answers - explained) / own[-1] * _PARTS) / _PARTS
+            explained = explained + product(
+                lower_row, noisy_rows[self.below : self.below + lower_row.size]
+            )
+        entry: Floats = np.rint((answers - explained) / row[-1] * _PARTS) / _PARTS
         return entry
 
-    def sum(self, known: Floats, t: int) -> float:
-        """The unbiased sum at t, in people. known: (all rows,)."""
-        return float(known[self.first_row : self.first_row + t - self.start + 1].sum())
+    def sum(self, noisy_rows: Floats, t: int) -> float:
+        """The unbiased sum at t, in people. noisy_rows: (all rows,)."""
+        return float(noisy_rows[self.first_row : self.first_row + t - self.start + 1].sum())
 
 
 Placed = PlacedCounter | CoupledTotal

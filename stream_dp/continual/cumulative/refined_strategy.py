@@ -122,12 +122,12 @@ class RefinedStrategy(CoupledRows):
 
     def row(self, b: int, t: int) -> tuple[Integers, Integers]:
         count = t - b + 1
-        rows, before = self._blocks[b - 1]
-        return rows[count - 1, :count], before[count - 1, : count if b > 1 else 0]
+        rows, lower_rows = self._blocks[b - 1]
+        return rows[count - 1, :count], lower_rows[count - 1, : count if b > 1 else 0]
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
-        rows, before = self._blocks[b - 1]
-        return rows[:count, :count], before[:count, :count]
+        rows, lower_rows = self._blocks[b - 1]
+        return rows[:count, :count], lower_rows[:count, :count]
 
     @cached_property
     def _blocks(self) -> tuple[tuple[Integers, Integers], ...]:
@@ -141,8 +141,8 @@ class RefinedStrategy(CoupledRows):
         for constants, value in zip(self.constants.T, exponents(b, self.periods), strict=True):
             powers += (constants * unit)[:, None, None] * value
         powers = np.where(np.tri(count, dtype=bool), powers, 0.0)
-        units, places = np.unique(np.rint(powers).astype(np.int64), return_inverse=True)
-        factors = np.array([_exponential(int(n)) for n in units])[places].reshape(powers.shape)
+        units, positions = np.unique(np.rint(powers).astype(np.int64), return_inverse=True)
+        factors = np.array([_exponential(int(n)) for n in units])[positions].reshape(powers.shape)
         rows, before = (
             np.rint(closed * factor).astype(np.int64)
             for closed, factor in zip(self.closed.block(b, count), factors, strict=True)
@@ -224,8 +224,8 @@ def packed_table(private: Sequence[RefinedStrategy], public: Sequence[RefinedStr
                 for costs in (table.without_entries, table.with_entries):
                     numbers.append(_differences(np.array(costs, np.int64)))
             numbers += [_differences(digits_of(gains)) for gains in strategy.gains]
-    every = np.concatenate(numbers)
-    folded = ((every << 1) ^ (every >> 63)).astype("<u8")
+    all_numbers = np.concatenate(numbers)
+    folded = ((all_numbers << 1) ^ (all_numbers >> 63)).astype("<u8")
     return lzma.compress(folded.view(np.uint8).reshape(-1, 8).T.tobytes(), preset=9)
 
 

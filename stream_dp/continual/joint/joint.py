@@ -283,14 +283,14 @@ class Joint:
         else:
             new = self._extend(state, reconciled, sums, draw.coins)
             totals = state.totals.totals + np.isin(new.columns, self.events).sum(axis=1)
-        after = JointState(
+        new_state = JointState(
             self.window.extended(windows, reconciled, new.codes, new.histogram),
             replace(observed, totals=totals, sums=panel_sums(totals, self.horizon)),
             gaps,
         )
         estimates = [observation.estimates, self.totals.estimates(observed)]
         notes = self._moved(reconciled, new)
-        return after, Step(
+        return new_state, Step(
             new.columns, Measurements.joined(raw), Estimates.joined(estimates), notes
         )
 
@@ -301,15 +301,15 @@ class Joint:
 
         state: after the period before
         """
-        t, both = observed.period, self._reconciliation
+        t, reconciliation = observed.period, self._reconciliation
         sums = self.totals.sums(observed)
         variances = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
-        if not both.possible:
+        if not reconciliation.possible:
             return state.gaps, observation, Sums(sums, np.maximum(variances, LEAST))
-        new_gaps = both.gaps(t, observation.histogram, observed.known)
+        new_gaps = reconciliation.gaps(t, observation.histogram, observed.known)
         gaps = state.gaps.copy()
         gaps[t - new_gaps.size : t] = new_gaps
-        gains = both.gains(t)
+        gains = reconciliation.gains(t)
         histogram = observation.histogram - product(gains.patterns, gaps[:t])
         variances = np.maximum(variances * gains.variances, LEAST)
         sums = sums - product(gains.sums, gaps[:t])
@@ -361,8 +361,8 @@ class Joint:
         shape = window.overlaps, t
         cells = tails * t + totals
         room = np.bincount(cells, minlength=window.overlaps * t).reshape(shape)
-        before = state.windows
-        target = window.fit.target(t, observation.histogram, before.carry, before.mean)
+        windows = state.windows
+        target = window.fit.target(t, observation.histogram, windows.carry, windows.mean)
         rises = sums.values - state.totals.sums[1 : t + 1]
         fitted = nearest_later(
             room,
@@ -376,8 +376,8 @@ class Joint:
         moves = rounded_moves(fitted[:, :, events].sum(axis=2), room, coins)
         order, starts = shuffled_groups(cells, room.size, coins)
         happens = np.empty(cells.shape[0], np.int64)
-        place = np.arange(cells.shape[0]) - starts[cells[order]]
-        happens[order] = place < moves.ravel()[cells[order]]
+        rank = np.arange(cells.shape[0]) - starts[cells[order]]
+        happens[order] = rank < moves.ravel()[cells[order]]
         column = self._symbols(tails, happens, fitted.sum(axis=1), coins)
         codes = tails * window.q + column
         counts = np.bincount(codes, minlength=window.bins)
@@ -401,28 +401,28 @@ class Joint:
         Symbols inside the event, and outside it, are shared out as the targets have them.
         """
         overlaps, q = targets.shape
-        others = [x for x in range(q) if x not in self.events]
+        outside = [x for x in range(q) if x not in self.events]
         groups = tails * 2 + happens
         sizes = np.bincount(groups, minlength=2 * overlaps).reshape(overlaps, 2)
-        parts = [
+        shares = [
             round_to_sums(
-                nearest_on_simplex(targets[:, own], sizes[:, i].astype(np.float64)),
+                nearest_on_simplex(targets[:, side], sizes[:, i].astype(np.float64)),
                 sizes[:, i],
                 coins,
             )
-            for i, own in enumerate((others, list(self.events)))
+            for i, side in enumerate((outside, list(self.events)))
         ]
         order, _ = shuffled_groups(groups, 2 * overlaps, coins)
         column = np.empty(tails.shape[0], np.int64)
-        symbols = np.tile(np.array([*others, *self.events]), overlaps)
-        column[order] = np.repeat(symbols, np.concatenate(parts, axis=1).ravel())
+        symbols = np.tile(np.array([*outside, *self.events]), overlaps)
+        column[order] = np.repeat(symbols, np.concatenate(shares, axis=1).ravel())
         return column
 
     def dump(self, state: JointState) -> bytes:
         windows = self.window.dump(state.windows)
         gaps = pack_state(STATE_VERSION, state.period, gaps=state.gaps.view(np.int64))
         totals = packed_totals(state.totals, self.totals, self._measured_at(state.period))
-        sizes = [len(part).to_bytes(8, "big") for part in (windows, gaps)]
+        sizes = [len(dumped).to_bytes(8, "big") for dumped in (windows, gaps)]
         return sizes[0] + windows + sizes[1] + gaps + totals
 
     def load(self, dumps: Sequence[bytes], panel: Columns | None) -> JointState:

@@ -104,14 +104,14 @@ def nearest_first(
     alike = np.arange(metric.q) * ((target.size - 1) // (metric.q - 1))
     symbols = np.flatnonzero(events[alike])
     pull, steepest = _pattern_slope(target, metric, symbols, coarse=coarse)
-    most = steepest + largest_eigenvalue(product(scaled, scaled.T))
-    others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
+    curvature = steepest + largest_eigenvalue(product(scaled, scaled.T))
+    other_patterns = np.arange(target.size) != (-1 if absences is None else absences.pattern)
 
     def after(point: Floats) -> Floats:
-        off = np.where(others, point - target, 0.0)
+        off = np.where(other_patterns, point - target, 0.0)
         missed = (product(counted, point) - sums.values) / variances
         slope = pull(off) + product(counted.T, missed)
-        return projected(point - slope / most)
+        return projected(point - slope / curvature)
 
     fitted = descended(
         projected(target), after, _MOST_STEPS, still=_still(metric, sums, np.array([rows]))
@@ -146,18 +146,18 @@ def nearest_later(
     """
     overlaps, q = len(room), metric.q
     ends, reached = room.sum(axis=1).astype(np.float64), room.sum(axis=0)
-    alone = nearest_panel(target, ends, metric, absences, coarse=coarse).reshape(overlaps, q)
+    without_sums = nearest_panel(target, ends, metric, absences, coarse=coarse).reshape(overlaps, q)
     if absences is not None:
         # How many are present is that of patterns alone: the sums then move both ways from there,
         # where clipping cells at 0 would add people.
         target = target.reshape(overlaps, q).copy()
-        target[absences.pattern // q] = alone[absences.pattern // q]
+        target[absences.pattern // q] = without_sums[absences.pattern // q]
         target = target.ravel()
     happens = np.isin(np.arange(q), events).astype(np.float64)
     pull, steepest = _pattern_slope(target, metric, events, coarse=coarse)
     variances = _weighed(sums, metric, coarse=coarse)
     cell_shares = room / np.maximum(ends, 1)[:, None]
-    expected = cell_shares * product(alone, happens)[:, None]
+    expected = cell_shares * product(without_sums, happens)[:, None]
     stiff = 1 / (_SPREAD * np.sqrt(sums.variances) * expected + 1)
     together = (cell_shares**2 * stiff).sum(axis=1)
     # An upper bound of the steepest slope, row by row, over the rows of a cell.
@@ -178,10 +178,12 @@ def nearest_later(
         moved = point - pace[:, :, None] * (slope + (missed + uneven)[:, :, None] * happens)
         return projected(moved).reshape(point.shape)
 
-    shares = alone / np.maximum(ends, 1)[:, None]
+    shares = without_sums / np.maximum(ends, 1)[:, None]
     start = room[:, :, None] * shares[:, None, :]
-    where = np.maximum(pace, 1e-300)[:, :, None]
-    fitted = descended(start, after, _MOST_STEPS, pace=where, still=_still(metric, sums, room))
+    pace_of_cell = np.maximum(pace, 1e-300)[:, :, None]
+    fitted = descended(
+        start, after, _MOST_STEPS, pace=pace_of_cell, still=_still(metric, sums, room)
+    )
     if absences is None:
         return fitted
     return with_present(fitted.ravel(), projected, absences).reshape(fitted.shape)
@@ -198,11 +200,11 @@ def _pattern_slope(
     """
     if not coarse or metric.q < LEAST_SYMBOLS:
         return metric.slope, metric.most
-    held = held_sums(target, metric, _RUNS, tuple(events.tolist()))
+    coarse_target = held_sums(target, metric, _RUNS, tuple(events.tolist()))
     weight = _COARSE / metric.variance
     return (
-        lambda off: metric.slope(off) + weight * held.slope(off),
-        metric.most + weight * held.most,
+        lambda off: metric.slope(off) + weight * coarse_target.slope(off),
+        metric.most + weight * coarse_target.most,
     )
 
 

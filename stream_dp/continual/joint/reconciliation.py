@@ -63,49 +63,56 @@ class Reconciliation:
         """Whether the covariances are small enough to be computed."""
         return self.window.bins <= _MOST_BINS and self.totals.all_rows <= _MOST_ROWS
 
-    def gaps(self, t: int, histogram: Floats, known: Floats) -> Floats:
+    def gaps(self, t: int, histogram: Floats, noisy_rows: Floats) -> Floats:
         """D_s of the periods that are measured at t: 1..k at t = k, later t: (n,).
 
         histogram: (q^k,) the estimates at t
-        known: what is known of the rows of totals
+        noisy_rows: what is known of the rows of totals
         """
-        told = product(_event_patterns(self, t), histogram)
-        own = []
-        for s in range(t - told.size + 1, t + 1):
-            now, before = (
-                sum(placed.sum(known, period) for placed in self.totals.placed_counters[:period])
+        by_patterns = product(_event_patterns(self, t), histogram)
+        by_totals = []
+        for s in range(t - by_patterns.size + 1, t + 1):
+            total, last_total = (
+                sum(
+                    placed.sum(noisy_rows, period)
+                    for placed in self.totals.placed_counters[:period]
+                )
                 for period in (s, s - 1)
             )
-            own.append(now - before)
-        return np.asarray(told - np.array(own))
+            by_totals.append(total - last_total)
+        return np.asarray(by_patterns - np.array(by_totals))
 
     def gains(self, t: int) -> Gains:
         """How the estimates at t follow the gaps of periods 1..t."""
         return _gains(self, t)
 
 
-def _event_patterns(both: Reconciliation, t: int) -> Floats:
+def _event_patterns(reconciliation: Reconciliation, t: int) -> Floats:
     """The patterns at t with the event at each measured period, in 0 and 1: (n, q^k)."""
-    window = both.window
+    window = reconciliation.window
     symbols = window_symbols(np.arange(window.bins), window.q, window.width)
-    happens = np.isin(symbols, both.events).T.astype(np.float64)
+    happens = np.isin(symbols, reconciliation.events).T.astype(np.float64)
     return happens if t == window.width else happens[-1:]
 
 
 @lru_cache(maxsize=128)
-def _gains(both: Reconciliation, t: int) -> Gains:
+def _gains(reconciliation: Reconciliation, t: int) -> Gains:
     """c C^-1 for the histogram and for the sums at t.
 
     With independent noise z of the windows and y of the totals, each of variance 1, the gaps are
     D = W z - T y, W (t, n) and T (t, rows); the estimates are H z, (q^k, n), and S y, (t, rows). So
         C = W W' + T T',  Cov(H z, D) = H W',  Cov(S y, D) = -S T'.
     """
-    window, totals, width = both.window, both.totals, both.window.width
+    window, totals, width = (
+        reconciliation.window,
+        reconciliation.totals,
+        reconciliation.window.width,
+    )
     w = np.array(
         [
             _window_noise(window, period, weights)
             for period in range(width, t + 1)
-            for weights in _event_patterns(both, period)
+            for weights in _event_patterns(reconciliation, period)
         ]
     )
     h = np.zeros((window.bins, w.shape[1]))
@@ -175,20 +182,20 @@ def _row_noise(totals: Cumulative) -> Floats:
     """The matrix N of what is known of the rows (`CumulativeState.known`) = N y: (rows, rows).
 
     A row r of its own is known but for its noise, N_r = sqrt(variance) e_r. A row of a coupled
-    total measures own @ (its counter's rows up to r) + before @ (the rows of the counter below), so
-        N_r = (sqrt(variance) e_r - own[:-1] N_(rows before r) - before N_(rows below)) / own[-1].
+    total measures c @ (its counter's rows up to r) + l @ (the rows of the counter below), so
+        N_r = (sqrt(variance) e_r - c[:-1] N_(rows before r) - l N_(rows below)) / c[-1].
     """
-    known = np.zeros((totals.all_rows, totals.all_rows))
+    noise = np.zeros((totals.all_rows, totals.all_rows))
     for placed in totals.placed_counters:
         deviation = math.sqrt(placed.variance)
         for row in range(placed.first_row, placed.first_row + placed.row_count):
-            known[row, row] = deviation
+            noise[row, row] = deviation
             if isinstance(placed, CoupledTotal):
                 t = placed.start + row - placed.first_row
-                own, before = placed.budget.row(placed.threshold, t)
-                known[row] -= product(own[None, :-1], known[placed.first_row : row])[0]
+                coefficients, lower_coefficients = placed.budget.row(placed.threshold, t)
+                noise[row] -= product(coefficients[None, :-1], noise[placed.first_row : row])[0]
                 if placed.below is not None:
-                    below = known[placed.below : placed.below + before.size]
-                    known[row] -= product(before[None], below)[0]
-                known[row] /= own[-1]
-    return known
+                    lower_noise = noise[placed.below : placed.below + lower_coefficients.size]
+                    noise[row] -= product(lower_coefficients[None], lower_noise)[0]
+                noise[row] /= coefficients[-1]
+    return noise

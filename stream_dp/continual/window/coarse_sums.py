@@ -87,10 +87,10 @@ class CoarseSums:
 
     def _sums_of(self, values: Floats) -> Floats:
         """The sum of values (q^k,) over every set: (features, k)."""
-        places = self._places
-        repeated = np.broadcast_to(values, places.shape).ravel()
-        size = len(places) * (self.width + 1)
-        by_level = np.bincount(places.ravel(), repeated, size).reshape(len(places), -1)
+        positions = self._places
+        repeated = np.broadcast_to(values, positions.shape).ravel()
+        size = len(positions) * (self.width + 1)
+        by_level = np.bincount(positions.ravel(), repeated, size).reshape(len(positions), -1)
         return by_level[:, :0:-1].cumsum(axis=1)[:, ::-1]
 
     def slope(self, off: Floats) -> Floats:
@@ -112,9 +112,9 @@ class CoarseSums:
         """An upper bound of the largest eigenvalue (Collatz and Wielandt)."""
         x, ratio = np.ones(self.q**self.width), 0.0
         for _ in range(_POWER_STEPS):
-            after = self.slope(x)
-            ratio = float((after / x).max())
-            x = after / after.max()
+            image = self.slope(x)
+            ratio = float((image / x).max())
+            x = image / image.max()
         return ratio
 
     def rare_symbols(self, target: Floats, deviation: float) -> tuple[int, ...]:

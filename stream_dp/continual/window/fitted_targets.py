@@ -50,8 +50,8 @@ def round_to_sums(real: NDArray[np.float64], totals: Counts, coins: np.random.Ge
     passed[:, -1] = ups
     marks = np.floor(passed + coins.random((real.shape[0], 1))).astype(np.int64)
     result: Counts = floors.astype(np.int64)
-    more = np.take_along_axis(result, order, axis=1) + np.diff(marks, axis=1, prepend=0)
-    np.put_along_axis(result, order, more, axis=1)
+    increments = np.take_along_axis(result, order, axis=1) + np.diff(marks, axis=1, prepend=0)
+    np.put_along_axis(result, order, increments, axis=1)
     return result
 
 
@@ -111,19 +111,19 @@ class FittedTargets:
         moves to the mean by min(|z|, NEAR (CHANGED - |z|) / (CHANGED - NEAR)), at least 0: all the
         way up to NEAR, and not at all from CHANGED on.
         """
-        wanted = histogram + self.padding
+        target = histogram + self.padding
         if not self.carries:
-            return wanted
-        wanted = wanted + CARRIED * carry
+            return target
+        target = target + CARRIED * carry
         if self.design.absent is not None:
-            return wanted
+            return target
         deviations = np.sqrt(self.design.bin_variances(t))
         mean = self.averaged(t, histogram, mean)
         few = np.abs(mean) < FEW * deviations
-        z = (wanted - mean) / np.where(deviations > 0, deviations, 1.0)
+        z = (target - mean) / np.where(deviations > 0, deviations, 1.0)
         taper = np.maximum(CHANGED - np.abs(z), 0.0) / (CHANGED - NEAR)
         moved = np.sign(z) * np.minimum(np.abs(z), NEAR * taper)
-        return wanted - np.where(few, moved * deviations, 0.0)
+        return target - np.where(few, moved * deviations, 0.0)
 
     def averaged(self, t: int, histogram: Floats, mean: Floats) -> Floats:
         """The mean of the estimates up to t, in which old ones fade. Parameters as in `target`.
@@ -133,12 +133,12 @@ class FittedTargets:
         """
         if not self.carries:
             return mean
-        before = t - self.design.width
-        weight = float(max(Fraction(1, before + 1), NEWEST))
-        if not before or self.design.q < coarse_sums.LEAST_SYMBOLS:
+        earlier = t - self.design.width
+        weight = float(max(Fraction(1, earlier + 1), NEWEST))
+        if not earlier or self.design.q < coarse_sums.LEAST_SYMBOLS:
             return mean + weight * (histogram - mean)
         # Of a mean of independent estimates; with the least weight w it is w / (2 - w).
-        of_mean = max(1 / before, float(NEWEST / (2 - NEWEST)))
+        of_mean = max(1 / earlier, float(NEWEST / (2 - NEWEST)))
         deviations = np.sqrt(self.design.bin_variances(t) * (1 + of_mean))
         off = np.abs(histogram - mean) / np.where(deviations > 0, deviations, 1.0)
         begun = np.clip((off - BEGUN) / (REPLACED - BEGUN), 0.0, 1.0)
@@ -173,21 +173,23 @@ class FittedTargets:
         design, pattern = self.design, self.design.absent_pattern
         if pattern is None or design.absent is None:
             return None
-        part = pattern * totals.size // design.bins
+        block = pattern * totals.size // design.bins
         blocks = target.reshape(totals.size, -1)
-        room, rest = int(totals[part]), int(totals.sum() - totals[part])
-        noisy = blocks[part].sum() - target[pattern]
-        others = np.clip(np.floor(noisy + coins.random()), 0, room)
+        room, rest = int(totals[block]), int(totals.sum() - totals[block])
+        noisy = blocks[block].sum() - target[pattern]
+        other_rows = np.clip(np.floor(noisy + coins.random()), 0, room)
         if totals.size == 1:
             # Of one period: who does not have the pattern is present.
-            present = float(others) if design.width == 1 else None
+            present = float(other_rows) if design.width == 1 else None
             return Absences(
-                pattern, float(others), absent=design.absent, q=design.q, present=present
+                pattern, float(other_rows), absent=design.absent, q=design.q, present=present
             )
-        here = float(np.clip(np.delete(blocks, design.absent, axis=1).sum(), 0, room + rest))
-        others = np.clip(others, min(here - rest, room), here)
-        present = float(min(here, others + rest))
-        return Absences(pattern, float(others), absent=design.absent, q=design.q, present=present)
+        fitted_rows = float(np.clip(np.delete(blocks, design.absent, axis=1).sum(), 0, room + rest))
+        other_rows = np.clip(other_rows, min(fitted_rows - rest, room), fitted_rows)
+        present = float(min(fitted_rows, other_rows + rest))
+        return Absences(
+            pattern, float(other_rows), absent=design.absent, q=design.q, present=present
+        )
 
     def rows_of(
         self, t: int, target: Floats, totals: Counts, coins: np.random.Generator
@@ -210,10 +212,10 @@ class FittedTargets:
         if not self.carries:
             return carry
         reach = REACH * np.sqrt(self.design.bin_variances(t))
-        after: Floats = np.clip(carry + histogram + self.padding - panel, -reach, reach)
+        new_carry: Floats = np.clip(carry + histogram + self.padding - panel, -reach, reach)
         if self.design.absent_pattern is not None:
-            after[self.design.absent_pattern] = 0
-        return after
+            new_carry[self.design.absent_pattern] = 0
+        return new_carry
 
     def _notes(
         self, target: Floats, fitted: Floats, totals: Counts, absences: Absences | None

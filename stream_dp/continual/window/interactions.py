@@ -68,27 +68,27 @@ def _of_residuals(residuals: Residuals, t: int, answers: Counts) -> Iterator[Per
     entries[measured], variances[measured] = answers, residuals.entry_variances(t)[measured]
     shape = (q,) * width
     back = (helmert(q)[1:] / lengths(q)[1:, None]).T  # (q, q - 1)
-    for places in _sets(width):
-        if places[-1] < width - 1 and t > width:
+    for positions in _sets(width):
+        if positions[-1] < width - 1 and t > width:
             continue  # measured before
-        entries_of_set = tuple(slice(1, None) if i in places else 0 for i in range(width))
+        entries_of_set = tuple(slice(1, None) if i in positions else 0 for i in range(width))
         values = entries.reshape(shape)[entries_of_set]
-        first = variances.reshape(shape)[tuple(int(i in places) for i in range(width))]
-        for axis in range(len(places)):
+        first = variances.reshape(shape)[tuple(int(i in positions) for i in range(width))]
+        for axis in range(len(positions)):
             values = np.moveaxis(np.tensordot(back, values, (1, axis)), 0, axis)
-        ago = tuple(width - 1 - i for i in places)
-        yield PeriodsInteraction(ago, values, float(first) / 2 ** len(places))
+        ago = tuple(width - 1 - i for i in positions)
+        yield PeriodsInteraction(ago, values, float(first) / 2 ** len(positions))
 
 
 def _of_histogram(histograms: Histograms, answers: Counts) -> Iterator[PeriodsInteraction]:
     """The interactions of a histogram: its marginals, centred along each of their periods."""
     histogram = answers.reshape((histograms.q,) * histograms.width).astype(np.float64)
-    for places in _sets(histograms.width):
-        values = histogram.sum(axis=tuple(i for i in range(histograms.width) if i not in places))
-        for axis in range(len(places)):
+    for positions in _sets(histograms.width):
+        values = histogram.sum(axis=tuple(i for i in range(histograms.width) if i not in positions))
+        for axis in range(len(positions)):
             values = values - values.mean(axis, keepdims=True)
-        ago = tuple(histograms.width - 1 - i for i in places)
-        summed = histograms.q ** (histograms.width - len(places))
+        ago = tuple(histograms.width - 1 - i for i in positions)
+        summed = histograms.q ** (histograms.width - len(positions))
         yield PeriodsInteraction(ago, values, exact_variance(histograms.noise) * summed)
 
 

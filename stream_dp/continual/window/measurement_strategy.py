@@ -69,7 +69,7 @@ class MeasurementStrategy(Protocol):
     def demand(self, t: int) -> Demand: ...
     def measure(self, t: int, counts: Counts) -> Counts: ...
     def init(self) -> NoisyWindow: ...
-    def updated(self, t: int, before: NoisyWindow, answers: Counts) -> NoisyWindow: ...
+    def updated(self, t: int, last_window: NoisyWindow, answers: Counts) -> NoisyWindow: ...
     def known_sets(self, t: int) -> int: ...
     def histogram(self, t: int, state: NoisyWindow) -> Floats: ...
     def answers_of(self, t: int, weights: Floats) -> Iterator[tuple[int, Floats]]: ...
@@ -105,8 +105,8 @@ class Histograms:
 
     @cached_property
     def _measured(self) -> Counts:
-        every = np.arange(self.counts_size)
-        return every if self.unseen is None else every[every != self.unseen]
+        patterns = np.arange(self.counts_size)
+        return patterns if self.unseen is None else patterns[patterns != self.unseen]
 
     def demand(self, t: int) -> Demand:
         return ((self.noise, self._measured.size),)
@@ -118,7 +118,7 @@ class Histograms:
     def init(self) -> NoisyWindow:
         return NoisyWindow(np.zeros(0, np.int64))
 
-    def updated(self, t: int, before: NoisyWindow, answers: Counts) -> NoisyWindow:
+    def updated(self, t: int, last_window: NoisyWindow, answers: Counts) -> NoisyWindow:
         entries = np.zeros(self.counts_size, np.int64)
         entries[self._measured] = answers
         return NoisyWindow(entries)
@@ -144,5 +144,5 @@ class Histograms:
         return pattern_words(self._measured, self.q, self.width, symbols)
 
     def rows(self, t: int) -> Iterator[HistogramRows]:
-        every = scipy.sparse.eye_array(self.counts_size, dtype=np.int64, format="csr")
-        yield t, scipy.sparse.csr_array(every[self._measured])
+        identity = scipy.sparse.eye_array(self.counts_size, dtype=np.int64, format="csr")
+        yield t, scipy.sparse.csr_array(identity[self._measured])

@@ -79,9 +79,9 @@ class OpenResiduals:
         of symbols; 0 for k absences.
         """
         present = np.bitwise_count(self.pattern_presence)  # |c|, (q^k,)
-        part: Floats = 1 / (self.inside.q - 1.0) ** present
-        part[self.nobody] = 0
-        return part
+        share: Floats = 1 / (self.inside.q - 1.0) ** present
+        share[self.nobody] = 0
+        return share
 
     def _sizes(self, t: int) -> tuple[int, int]:
         """The number of entries that are measured at t, and the number of sets of periods."""
@@ -92,14 +92,14 @@ class OpenResiduals:
         """The noise of the measurements at t >= k, (variance, size) each."""
         scale = self.inside.scale
         sets = (scale * 4**BITS, self._sizes(t)[1])
-        every = (*self.inside.demand(t), sets, *([(scale, 1)] if self.direct else []))
-        return tuple((variance, size) for variance, size in every if size)
+        demand = (*self.inside.demand(t), sets, *([(scale, 1)] if self.direct else []))
+        return tuple((variance, size) for variance, size in demand if size)
 
     def measure(self, t: int, counts: Counts) -> Counts:
         """The measured integers at t >= k: int64 (n,)."""
         histogram, patterns = np.split(counts, [self.inside.bins])
-        parts = [self.inside.measure(t, histogram), self.presence.measure(t, patterns)]
-        return np.concatenate([*parts, histogram[[self.nobody]] if self.direct else counts[:0]])
+        measured = [self.inside.measure(t, histogram), self.presence.measure(t, patterns)]
+        return np.concatenate([*measured, histogram[[self.nobody]] if self.direct else counts[:0]])
 
     def init(self) -> NoisyWindow:
         return self.inside.init()
@@ -107,12 +107,12 @@ class OpenResiduals:
     def known_sets(self, t: int) -> int:
         return len(self.presence.seen(t)) if t >= self.inside.width else 0
 
-    def updated(self, t: int, before: NoisyWindow, answers: Counts) -> NoisyWindow:
+    def updated(self, t: int, last_window: NoisyWindow, answers: Counts) -> NoisyWindow:
         """The state at t >= k from that at t - 1 and the noisy answers at t."""
         entries, sets = self._sizes(t)
         return NoisyWindow(
-            self.inside.updated(t, before, answers[:entries]).entries,
-            self.presence.solved(t, before.solved, answers[entries : entries + sets]),
+            self.inside.updated(t, last_window, answers[:entries]).entries,
+            self.presence.solved(t, last_window.solved, answers[entries : entries + sets]),
             int(answers[-1]) if self.direct else 0,
         )
 
@@ -135,10 +135,10 @@ class OpenResiduals:
         starts = self.presence.starts
         for period in range(t, self.inside.width - 1, -1):
             first = self.presence.measured_periods(period).start
-            parts = [inside[period], sets[starts[first - 1] : starts[period]]]
+            coefficients = [inside[period], sets[starts[first - 1] : starts[period]]]
             if self.direct:
-                parts.append(np.array([weights[self.nobody] if period == t else 0.0]))
-            yield period, np.concatenate(parts)
+                coefficients.append(np.array([weights[self.nobody] if period == t else 0.0]))
+            yield period, np.concatenate(coefficients)
 
     def variance(self, t: int, weights: Floats) -> float:
         """Of the estimate weights @ histogram at t >= k.
@@ -185,11 +185,11 @@ class OpenResiduals:
     def rows(self, t: int) -> Iterator[HistogramRows]:
         """The measurements at t as rows on the histograms of periods up to t."""
         inside, presence = self.inside, self.presence
-        ((_, own),) = inside.rows(t)
+        ((_, entry_rows),) = inside.rows(t)
         sets = sum(presence.size(i) for i in presence.measured_periods(t))
-        count = own.shape[0] + sets + self.direct
-        parts: dict[int, scipy.sparse.csr_array] = {t: _placed(own, 0, count)}
-        at = own.shape[0]
+        count = entry_rows.shape[0] + sets + self.direct
+        rows_of_period: dict[int, scipy.sparse.csr_array] = {t: _placed(entry_rows, 0, count)}
+        at = entry_rows.shape[0]
         for i in presence.measured_periods(t):
             matrix, masks = presence.matrix(i), presence.masks(i)
             greatest = i - np.frexp((masks & -masks).astype(float))[1] + 1
@@ -201,20 +201,24 @@ class OpenResiduals:
                 rows = _placed(
                     scipy.sparse.csr_array(matrix[:, chosen] @ covers.astype(np.int64)), at, count
                 )
-                parts[seen] = parts[seen] + rows if seen in parts else rows
+                rows_of_period[seen] = (
+                    rows_of_period[seen] + rows if seen in rows_of_period else rows
+                )
             at += matrix.shape[0]
         if self.direct:
             last = scipy.sparse.csr_array(
                 (np.ones(1, np.int64), ([count - 1], [self.nobody])),
                 shape=(count, inside.bins),
             )
-            parts[t] = parts[t] + last
-        yield from parts.items()
+            rows_of_period[t] = rows_of_period[t] + last
+        yield from rows_of_period.items()
 
     def _on_presence(self, weights: Floats) -> Floats:
         """weights @ histogram as coefficients on the numbers of people by presence: (2^k,)."""
-        parts, presences = weights * self._part_of_presence, 2**self.inside.width
-        return np.bincount(self.pattern_presence, parts, minlength=presences).astype(np.float64)
+        pattern_weights, presences = weights * self._part_of_presence, 2**self.inside.width
+        return np.bincount(self.pattern_presence, pattern_weights, minlength=presences).astype(
+            np.float64
+        )
 
     @property
     def _set_noise(self) -> float:

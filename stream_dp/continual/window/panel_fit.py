@@ -157,9 +157,9 @@ def projection_of(sums: Floats, bins: int, absences: Absences | None) -> Project
     part_sums[absences.pattern * len(sums) // bins] = absences.others
 
     def projected(cells: Floats) -> Floats:
-        known = cells.copy()
-        known[absences.pattern] = -np.inf  # the nearest value at or above 0 is 0
-        return nearest_on_simplex(known.reshape(len(sums), -1), part_sums).ravel()
+        projection = cells.copy()
+        projection[absences.pattern] = -np.inf  # the nearest value at or above 0 is 0
+        return nearest_on_simplex(projection.reshape(len(sums), -1), part_sums).ravel()
 
     return projected
 
@@ -173,9 +173,9 @@ def with_present(fitted: Floats, projected: Projection, absences: Absences) -> F
     Counts at or above 0 alone would let rare symbols add to those present, or to the absent, a
     little at every period. All that are present are moved alike before they are projected.
     """
-    here = np.ones(fitted.shape, bool).reshape(-1, absences.q)
-    here[:, absences.absent] = False
-    mask, present = here.ravel(), absences.present
+    in_present = np.ones(fitted.shape, bool).reshape(-1, absences.q)
+    in_present[:, absences.absent] = False
+    mask, present = in_present.ravel(), absences.present
     assert present is not None
 
     def missed(shift: float) -> float:
@@ -206,11 +206,13 @@ def nearest_panel(
     """
     projected = projection_of(sums.astype(np.float64), target.size, absences)
     fitted = projected(target)
-    others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
-    clipped = fitted[others].min(initial=1.0) <= 0
+    other_patterns = np.arange(target.size) != (-1 if absences is None else absences.pattern)
+    clipped = fitted[other_patterns].min(initial=1.0) <= 0
     if metric.ahead > 0 and clipped:
-        held = held_sums(target, metric, runs) if coarse and metric.q >= LEAST_SYMBOLS else None
-        descent = _descent(target, metric, absences, held)
+        coarse_target = (
+            held_sums(target, metric, runs) if coarse and metric.q >= LEAST_SYMBOLS else None
+        )
+        descent = _descent(target, metric, absences, coarse_target)
 
         def after(point: Floats) -> Floats:
             return projected(point - descent(point))
@@ -219,8 +221,8 @@ def nearest_panel(
     if absences is not None:
         if absences.present is not None and clipped:
             fitted = with_present(fitted, projected, absences)
-        part = absences.pattern * len(sums) // target.size
-        fitted[absences.pattern] = sums[part] - absences.others
+        block = absences.pattern * len(sums) // target.size
+        fitted[absences.pattern] = sums[block] - absences.others
     return fitted
 
 
@@ -231,26 +233,26 @@ def held_sums(
 
     runs, usual: the weight of runs, and the symbols without this weight
     """
-    every = coarse_sums(metric.q, metric.width)
-    rare = every.rare_symbols(target, math.sqrt(metric.variance))
+    all_sums = coarse_sums(metric.q, metric.width)
+    rare = all_sums.rare_symbols(target, math.sqrt(metric.variance))
     return coarse_sums(metric.q, metric.width, rare, runs, usual)
 
 
 def _descent(
-    target: Floats, metric: PatternMetric, absences: Absences | None, held: CoarseSums | None
+    target: Floats, metric: PatternMetric, absences: Absences | None, coarse: CoarseSums | None
 ) -> Callable[[Floats], Floats]:
     """The gradient of the squared distance at a point over its steepest slope, as a function.
 
     Parameters are those of `nearest_panel`, and the coarse sums that are kept.
     """
     unknown = np.arange(target.size) == (-1 if absences is None else absences.pattern)
-    if held is None:
+    if coarse is None:
         return lambda point: metric.slope(np.where(unknown, 0.0, point - target)) / metric.most
-    most = metric.most + held.most / metric.variance
+    curvature = metric.most + coarse.most / metric.variance
 
     def descent(point: Floats) -> Floats:
         off = np.where(unknown, 0.0, point - target)
-        return (metric.slope(off) + held.slope(off) / metric.variance) / most
+        return (metric.slope(off) + coarse.slope(off) / metric.variance) / curvature
 
     return descent
 

@@ -46,10 +46,10 @@ def presence_counts(symbols: NDArray[np.integer], t: int, width: int, absent: in
     width: k
     absent: the code of those who are not there, or not yet
     """
-    when = np.zeros(symbols.shape[0], np.int64)
+    presence = np.zeros(symbols.shape[0], np.int64)
     for g in range(min(2 * width - 1, t)):
-        when |= (symbols[:, t - 1 - g] != absent).astype(np.int64) << g
-    return np.bincount(when, minlength=2 ** (2 * width - 1)).astype(np.int64)
+        presence |= (symbols[:, t - 1 - g] != absent).astype(np.int64) << g
+    return np.bincount(presence, minlength=2 ** (2 * width - 1)).astype(np.int64)
 
 
 class _Pairs(NamedTuple):
@@ -129,12 +129,12 @@ class Presence:
         greatest, bits = self._sets
         shifted = bits[b] << gap
         common = np.bitwise_count(bits[a] & shifted).astype(np.int64)
-        least = greatest[a] - np.frexp((bits[a] | shifted).astype(float))[1] + 1
-        windows = np.minimum(least + self.width - 1, self.horizon) - np.maximum(
+        first = greatest[a] - np.frexp((bits[a] | shifted).astype(float))[1] + 1
+        windows = np.minimum(first + self.width - 1, self.horizon) - np.maximum(
             greatest[a], self.width
         )
-        kept = (common > 0) & (windows >= 0)
-        return _Pairs(a[kept], b[kept], windows[kept] + 1, common[kept])
+        measured = (common > 0) & (windows >= 0)
+        return _Pairs(a[measured], b[measured], windows[measured] + 1, common[measured])
 
     @cached_property
     def precision(self) -> tuple[Counts, Counts, NDArray[np.object_]]:
@@ -157,8 +157,8 @@ class Presence:
                 pairs.windows.astype(object) * sign.astype(object) * factors[pairs.common]
             )
         row, column = np.concatenate(rows), np.concatenate(columns)
-        kept = row >= column
-        return row[kept], column[kept], np.concatenate(entries)[kept]
+        lower = row >= column
+        return row[lower], column[lower], np.concatenate(entries)[lower]
 
     @cached_property
     def factor(self) -> Counts:
@@ -196,7 +196,7 @@ class Presence:
     def masks(self, period: int) -> Counts:
         """The sets within reach of the rows, in numbers with bit g for `period` - g."""
         seen = self.seen(period)
-        greatest, bits = (part[seen.start : seen.stop] for part in self._sets)
+        greatest, bits = (column[seen.start : seen.stop] for column in self._sets)
         return bits << (period - greatest)
 
     def measured_periods(self, t: int) -> range:
@@ -212,26 +212,26 @@ class Presence:
         present = patterns.reshape([2] * self.reach)
         for axis in range(self.reach):
             # Sums over what contains a set: a period that is not asked about is free.
-            absent, here = np.split(present, 2, axis=axis)
-            present = np.concatenate([absent + here, here], axis=axis)
+            absent, present_people = np.split(present, 2, axis=axis)
+            present = np.concatenate([absent + present_people, present_people], axis=axis)
         people = present.ravel()
         return np.concatenate(
             [self.matrix(i) @ people[self.masks(i) << (t - i)] for i in self.measured_periods(t)]
         )
 
-    def solved(self, t: int, before: Floats, answers: Counts) -> Floats:
+    def solved(self, t: int, last_solution: Floats, answers: Counts) -> Floats:
         """The estimates of u for the sets with a greatest period among the last k at t.
 
         The rows of C~ that are measured for period i are [E | D]: E acts on the sets of earlier
         periods, and D, lower triangular, on the sets of i. Forward substitution solves
         D u_i = answers_i - E u_earlier.
 
-        before: the same at t - 1; nothing at t = k
+        last_solution: the same at t - 1; nothing at t = k
         answers: (n,) the noisy C~ u of the sets measured at t, as `measure` orders them
 
         Returns (n,) estimates, of the sets in `seen(t)`, in people.
         """
-        solved, start = before, 0
+        solved, start = last_solution, 0
         for i in self.measured_periods(t):
             matrix, end = self.matrix(i), start + self.size(i)
             earlier_sets = matrix.shape[1] - self.size(i)
@@ -261,16 +261,16 @@ class Presence:
     def adjoint(self, t: int, weights: Floats) -> Floats:
         """weights @ N(t) as coefficients on all answers up to t: (n_t, ..) for (2^k, ..)."""
         seen, count = self.seen(t), int(self.starts[t])
-        left = np.zeros((count, *weights.shape[1:]))
-        left[seen.start :] = product(self._by_pattern(t).T, weights)
+        adjoint = np.zeros((count, *weights.shape[1:]))
+        adjoint[seen.start :] = product(self._by_pattern(t).T, weights)
         # Back substitution, column by column of the factor.
         for row in range(count - 1, -1, -1):
-            left[row] /= self.factor[0, row]
+            adjoint[row] /= self.factor[0, row]
             reach = min(self.band, row)
             column = self.factor[1 : reach + 1, row][::-1]
-            remainder = left[row - reach : row]
-            remainder -= column.reshape(-1, *[1] * (weights.ndim - 1)) * left[row]
-        return left
+            remainder = adjoint[row - reach : row]
+            remainder -= column.reshape(-1, *[1] * (weights.ndim - 1)) * adjoint[row]
+        return adjoint
 
     def covariance(self, t: int) -> Floats:
         """Of the estimates of N(t), in units of s: (2^k, 2^k)."""

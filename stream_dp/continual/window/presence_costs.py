@@ -74,9 +74,9 @@ class PresenceCosts:
         best[0] = 0  # nobody is present before the first period; -1: no history leads here
         costs = []
         for i, table in enumerate(self._tables(), 1):
-            before = np.repeat(best, 2)  # by 2k - 1 bits, of which bit 0 is the new period
-            after = np.where(before < 0, -1, before + table)
-            best = np.maximum(*np.split(after, 2))
+            last_best = np.repeat(best, 2)  # by 2k - 1 bits, of which bit 0 is the new period
+            new_best = np.where(last_best < 0, -1, last_best + table)
+            best = np.maximum(*np.split(new_best, 2))
             if i >= k:
                 costs.append(Fraction(int(best.max()), self._unit))
         return tuple(costs)

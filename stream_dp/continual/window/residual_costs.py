@@ -95,8 +95,8 @@ class ResidualCosts:
         """
         if neighbours == "add_remove":
             return self._alone
-        both = zip(self._replaced, self._alone, strict=True)
-        return tuple(max(replaced, crossed * alone) for replaced, alone in both)
+        cost_pairs = zip(self._replaced, self._alone, strict=True)
+        return tuple(max(replaced, crossed * single) for replaced, single in cost_pairs)
 
     @property
     def _unit(self) -> int:
@@ -128,9 +128,9 @@ class ResidualCosts:
             reached: dict[int, int] = {}
             for gap, cost in best.items():
                 for differs in (False, True):
-                    after = 1 if differs else min(gap + 1, self.width)
+                    new_gap = 1 if differs else min(gap + 1, self.width)
                     total = cost + 2 * self._change(i, gap, differs)
-                    reached[after] = max(total, reached.get(after, total))
+                    reached[new_gap] = max(total, reached.get(new_gap, total))
             best = reached
             if i >= self.width:
                 costs.append(Fraction(max(best.values()), self._unit))
@@ -155,13 +155,13 @@ class ResidualCosts:
         change = 0
         end = -1 if differs else self.q - 1
         for first in self._span(i):
-            before = i - first
-            if not before:
+            offset = i - first
+            if not offset:
                 product = end
-            elif before > gap:
+            elif offset > gap:
                 product = 0  # they differ between the two
             else:
-                start = -1 if before == gap else self.q - 1
-                product = start * end * self.q ** (before - 1)
+                start = -1 if offset == gap else self.q - 1
+                product = start * end * self.q ** (offset - 1)
             change += self._power(first, i) * (self._length(first, i) - product)
         return change

@@ -137,13 +137,13 @@ class Residuals:
         entries[0] = self.people or 0
         return NoisyWindow(entries)
 
-    def updated(self, t: int, before: NoisyWindow, answers: Counts) -> NoisyWindow:
+    def updated(self, t: int, last_window: NoisyWindow, answers: Counts) -> NoisyWindow:
         """The state at t >= k from that at t - 1 and the noisy answers at t."""
         entries = np.zeros(self.bins, np.int64)
         if t == self.width:
-            entries[0] = before.entries[0]
+            entries[0] = last_window.entries[0]
         else:
-            entries[:: self.q] = before.entries[: self.bins // self.q]
+            entries[:: self.q] = last_window.entries[: self.bins // self.q]
         entries[self.entries(t)] = answers
         return NoisyWindow(entries)
 
@@ -184,8 +184,8 @@ class Residuals:
 
     def words(self, t: int, symbols: Sequence[str]) -> tuple[str, ...]:
         """The query of every measurement at t. symbols: quoted."""
-        words = self.entry_words(symbols)
-        return tuple(words[i] for i in self.entries(t))
+        entry_texts = self.entry_words(symbols)
+        return tuple(entry_texts[i] for i in self.entries(t))
 
     def entry_words(self, symbols: Sequence[str]) -> list[str]:
         """In words, every entry of the transformed histogram, in their order.
@@ -197,11 +197,11 @@ class Residuals:
         last = self.absent
         ordered = [s for i, s in enumerate(symbols) if i != last]
         ordered += [] if last is None else [symbols[last]]
-        places = ["?"]
+        options = ["?"]
         for j in range(1, len(ordered)):
             times = f"{j} * " if j > 1 else ""
-            places.append(f"{'|'.join(ordered[:j])} - {times}{ordered[j]}")
-        return [f"residual {', '.join(one)}" for one in combined(places, repeat=self.width)]
+            options.append(f"{'|'.join(ordered[:j])} - {times}{ordered[j]}")
+        return [f"residual {', '.join(texts)}" for texts in combined(options, repeat=self.width)]
 
     def rows(self, t: int) -> Iterator[HistogramRows]:
         """The entries measured at t, in rows on the histogram."""
@@ -215,8 +215,10 @@ class Residuals:
 
         These are the variances of the noise itself (`exact_variance`).
         """
-        own = np.array([exact_variance(v) if v else 0.0 for v in self._kind_variances(t)])
-        variances: Floats = own[self._kinds.of_entry]
+        kind_variances = np.array(
+            [exact_variance(v) if v else 0.0 for v in self._kind_variances(t)]
+        )
+        variances: Floats = kind_variances[self._kinds.of_entry]
         return np.where(self._measured, variances, 0.0)
 
     def _kind_variances(self, t: int) -> tuple[Fraction, ...]:

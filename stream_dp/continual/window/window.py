@@ -104,10 +104,10 @@ class BoundedWindow(WindowDesign):
             )
         bins = self.bins
         added = self.padding * bins
-        part = "" if self.rows is None else f", {added / (self.rows + added):.0%} of all"
+        share = "" if self.rows is None else f", {added / (self.rows + added):.0%} of all"
         return (
             f"the panel has {self.padding} padding rows for each of {bins} patterns ({added}"
-            f" rows{part}), so shares of its rows are biased towards uniform"
+            f" rows{share}), so shares of its rows are biased towards uniform"
         )
 
     @property
@@ -260,8 +260,8 @@ class FixedWindow(BoundedWindow):
         if self.measurement.counts_size == self.bins:
             return histogram
         assert self.left_out is not None
-        when = presence_counts(symbols, t, self.width, self.left_out)
-        return np.concatenate([histogram, when])
+        presence = presence_counts(symbols, t, self.width, self.left_out)
+        return np.concatenate([histogram, presence])
 
     def functional(self, t: int, weights: Floats) -> tuple[list[tuple[int, Floats]], float]:
         """The unbiased estimate of weights @ histogram at t >= k, from measurements up to t.
@@ -281,8 +281,8 @@ class FixedWindow(BoundedWindow):
 
     def init(self) -> WindowState:
         fitted = self.strategy == Strategy.RESIDUALS
-        known, nothing = self.measurement.init(), np.zeros(self.bins if fitted else 0)
-        return WindowState(0, None, None, known, carry=nothing, mean=nothing)
+        measured, nothing = self.measurement.init(), np.zeros(self.bins if fitted else 0)
+        return WindowState(0, None, None, measured, carry=nothing, mean=nothing)
 
     def observe(
         self, state: WindowState, counts: Counts, noise: Sequence[Counts]
@@ -300,8 +300,8 @@ class FixedWindow(BoundedWindow):
         if t < self.width:
             return replace(state, period=t), None
         answers = self.measure(t, counts) + np.concatenate(noise)
-        known = self.measurement.updated(t, state.known, answers)
-        histogram = self.measurement.histogram(t, known)
+        measured = self.measurement.updated(t, state.known, answers)
+        histogram = self.measurement.histogram(t, measured)
         variances = tuple(v for v, size in self.demand(t) for _ in range(size))
         errors = np.sqrt(self.bin_variances(t)[self.measured])
         observation = WindowObservation(
@@ -310,8 +310,8 @@ class FixedWindow(BoundedWindow):
             histogram,
             Estimates(self.bin_words, histogram[self.measured], errors),
         )
-        kept = known if self.strategy == Strategy.RESIDUALS else state.known
-        return replace(state, period=t, known=kept), observation
+        kept_state = measured if self.strategy == Strategy.RESIDUALS else state.known
+        return replace(state, period=t, known=kept_state), observation
 
     def part_sizes(self, state: WindowState, observation: WindowObservation) -> Counts:
         """The rows that patterns share: (1,) of the panel at t = k, later (overlaps,)."""
@@ -340,12 +340,12 @@ class FixedWindow(BoundedWindow):
         self, state: WindowState, counts: Counts, draw: Draw
     ) -> tuple[WindowState, Step | None]:
         """Measures a period and adds the period's columns to the panel. counts: see `observe`."""
-        after, observation = self.observe(state, counts, draw.noise)
+        new_state, observation = self.observe(state, counts, draw.noise)
         if observation is None:
-            return after, None
-        target = self.fit.target(after.period, observation.histogram, state.carry, state.mean)
+            return new_state, None
+        target = self.fit.target(new_state.period, observation.histogram, state.carry, state.mean)
         sizes = self.part_sizes(state, observation)
-        targets, notes = self.fit.rows_of(after.period, target, sizes, draw.coins)
+        targets, notes = self.fit.rows_of(new_state.period, target, sizes, draw.coins)
         if state.tails is None:
             codes = draw.coins.permutation(np.repeat(np.arange(self.bins), targets))
             columns = window_symbols(codes, self.q, self.width)
@@ -356,7 +356,7 @@ class FixedWindow(BoundedWindow):
             columns = column[:, None].astype(np.uint8)
             codes = state.tails * self.q + column
         step = Step(columns, observation.measured, observation.estimates, notes)
-        return self.extended(after, observation, codes, targets), step
+        return self.extended(new_state, observation, codes, targets), step
 
     def dump(self, state: WindowState) -> bytes:
         """The state in bytes, without rows: the released panel has the rows.

@@ -96,9 +96,9 @@ def prefix_costs(
         reached: dict[Agreement, int] = {}
         for state, cost in best.items():
             for move in _moves(q, open_):
-                after = _after(state, move, width)
-                total = cost + (_apart(after, width) if step >= 0 else 0)
-                reached[after] = max(total, reached.get(after, total))
+                next_state = _after(state, move, width)
+                total = cost + (_apart(next_state, width) if step >= 0 else 0)
+                reached[next_state] = max(total, reached.get(next_state, total))
         best = reached
         if step >= 0:
             costs.append(Fraction(max(best.values())))
@@ -204,8 +204,8 @@ class WindowDesign:
     @cached_property
     def measured(self) -> NDArray[np.int64]:
         """The codes of the patterns that are estimated: all but k absences."""
-        every = np.arange(self.bins)
-        return every if self.absent is None else every[every != self.absent_pattern]
+        patterns = np.arange(self.bins)
+        return patterns if self.absent is None else patterns[patterns != self.absent_pattern]
 
     def allows(self, strategy: Strategy) -> bool:
         """Whether the release could be measured so."""
@@ -324,8 +324,8 @@ class WindowDesign:
     def charges(self) -> tuple[Fraction, ...]:
         """Increments of the worst cost of periods 1..t; their sum is rho."""
         costs = (Fraction(0), *self.costs)
-        each = [self.rho * (b - a) / costs[-1] for a, b in pairwise(costs)]
-        return (*[Fraction(0)] * (self.width - 1), *each)
+        charges = [self.rho * (b - a) / costs[-1] for a, b in pairwise(costs)]
+        return (*[Fraction(0)] * (self.width - 1), *charges)
 
     @cached_property
     def _variances(self) -> Floats:
@@ -333,8 +333,8 @@ class WindowDesign:
         periods = np.arange(self.width, self.horizon + 1)
         if self.strategy == Strategy.HISTOGRAM:
             periods = periods[:1]
-        near = np.linspace(0, periods.size - 1, min(periods.size, _MOST_PERIODS)).astype(int)
-        return np.stack([self.bin_variances(int(t))[self.measured] for t in periods[near]])
+        sampled = np.linspace(0, periods.size - 1, min(periods.size, _MOST_PERIODS)).astype(int)
+        return np.stack([self.bin_variances(int(t))[self.measured] for t in periods[sampled]])
 
     @cached_property
     def worst_variance(self) -> Fraction:

@@ -67,12 +67,12 @@ class AvroSchema:
         if self._refers:
             declared[-1] = _boxed(declared[-1])
         named: dict[str, Any] = {}
-        for place, one in enumerate(declared):
-            plain = _stored(one, 0)
+        for number, schema in enumerate(declared):
+            plain = _stored(schema, 0)
             try:
                 self._parsed = self._package.parse_schema(plain, named_schemas=named)
             except self._package.schema.UnknownType as error:
-                raise UnknownType(place, str(error.name)) from None
+                raise UnknownType(number, str(error.name)) from None
             except Exception:  # whatever it says of what others wrote, it is no schema
                 raise ValueError("no Avro schema") from None
         _Walk(named).span(self._parsed, ())
@@ -86,8 +86,8 @@ class AvroSchema:
     def branch(self, schema: Any) -> Any:
         """A part of the schema with its definition: of a union, the only part beside null."""
         if isinstance(schema, list):
-            others = [part for part in schema if part != "null"]
-            schema = others[0] if len(others) == 1 else None
+            branches = [branch for branch in schema if branch != "null"]
+            schema = branches[0] if len(branches) == 1 else None
         return self._named.get(schema, schema) if isinstance(schema, str) else schema
 
     def read(self, data: bytes) -> Any:
@@ -104,8 +104,8 @@ class AvroSchema:
 
 def _hash(declared: list[Any]) -> str:
     """SHA-256 of a schema and its referenced schemas. The order of references has no effect."""
-    *others, main = (json.dumps(one, sort_keys=True) for one in declared)
-    text = json.dumps({"references": sorted(others), "schema": main}) if others else main
+    *references, main = (json.dumps(schema, sort_keys=True) for schema in declared)
+    text = json.dumps({"references": sorted(references), "schema": main}) if references else main
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -122,7 +122,7 @@ def _stored(schema: Any, depth: int) -> Any:
     if depth > _DEEPEST:
         raise ValueError("too deep")
     if isinstance(schema, list):
-        return [_stored(part, depth + 1) for part in schema]
+        return [_stored(branch, depth + 1) for branch in schema]
     if isinstance(schema, dict):
         return {
             LOGICAL if k == "logicalType" else k: _stored(v, depth + 1) for k, v in schema.items()
@@ -148,7 +148,7 @@ class _Walk:
         if self._nodes > _MOST_NODES:
             raise ValueError("too large")
         if isinstance(schema, list):
-            return 1, max((self.span(part, within)[1] for part in schema), default=1)
+            return 1, max((self.span(branch, within)[1] for branch in schema), default=1)
         if isinstance(schema, str):
             if schema in _WIDTHS:
                 return _WIDTHS[schema], 1

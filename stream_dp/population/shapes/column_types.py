@@ -153,5 +153,5 @@ def _decimal(value: object, scale: int) -> object:
     if not isinstance(data, bytes) or not 0 < len(data) <= _LONGEST or abs(scale) > _MOST_SCALE:
         return value
     number = Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale)
-    whole = number.to_integral_value()
-    return int(whole) if whole == number else format(number.normalize(), "f")
+    integral = number.to_integral_value()
+    return int(integral) if integral == number else format(number.normalize(), "f")

@@ -151,7 +151,7 @@ class ShapedDecoder(Decoder):
         accepted = sound & (template >= 0)
         accepted[accepted] = templates.accepted(closed)[template[accepted]]
         rows = np.flatnonzero(accepted)
-        parts = [
+        cells = [
             self.cells_of_templates(
                 templates,
                 template[rows],
@@ -168,14 +168,14 @@ class ShapedDecoder(Decoder):
                 values = report.values(self._shape.names)
                 judged = self._judge.report(report.person, report.said[0], values, closed)
                 partition, offset = records.partitions[record_row], records.offsets[record_row]
-                parts.append(self.cells_of_report(judged, partition, offset))
+                cells.append(self.cells_of_report(judged, partition, offset))
                 reasons = judged.reasons
                 if report.said[0] is Odd.ZONELESS and "period" in reasons:
                     reasons = Tally({"zone": reasons["period"]})
             if reasons:
                 by_record.setdefault(record_row, Tally()).update(reasons)
         rejected = [RejectedRecord(p, dict(reasons)) for p, reasons in by_record.items()]
-        return Cells.joined(parts), rejected
+        return Cells.joined(cells), rejected
 
     def _templates(self, said: list[tuple[Said, ...]]) -> Templates:
         """The period and the codes of reports."""
@@ -206,8 +206,10 @@ class ShapedDecoder(Decoder):
 
     def go_on(self, periods: Sequence[ReadAs | None]) -> None:
         if self._schemas is not None:
-            known = [p.schemas for p in periods if p is not None]
-            self._schemas.go_on({n: use.sha256 for some in known for n, use in some.items()})
+            schemas_by_period = [p.schemas for p in periods if p is not None]
+            self._schemas.go_on(
+                {n: use.sha256 for schemas in schemas_by_period for n, use in schemas.items()}
+            )
 
 
 def _number(numbers: dict[tuple[Said, ...], int], report: Report) -> int:

@@ -57,15 +57,15 @@ class RowChanges:
     def _types_of(self, schema: ContentSchema) -> RowTypes:
         """The types of the columns of a row. Records beside each other often share a schema."""
         if self._types[0] is not schema:
-            above = ("after",) if self._changes else ()
-            self._types = schema, self._rows.types(schema, above)
+            path = ("after",) if self._changes else ()
+            self._types = schema, self._rows.types(schema, path)
         return self._types[1]
 
     def _without_value(self, key: Key) -> list[Report]:
         if self._tombstone == "ignore":
             return []
-        known = key() if self._tombstone == "withdraw" else None
-        place = None if known is None else self._place_in(known, self._rows.untyped)
+        key_row = key() if self._tombstone == "withdraw" else None
+        place = None if key_row is None else self._place_in(key_row, self._rows.untyped)
         return ["deleted" if place is None else self._rows.withdrawal(place, None)]
 
     def _row(self, row: Row, types: RowTypes, key: Key) -> list[Report]:
@@ -77,9 +77,9 @@ class RowChanges:
             return [self._withdrawal(row, types, key)]
         if text is not None and text not in _KEPT:
             return ["deleted"]
-        known = key()
+        key_row = key()
         # Rows with another key may get another person or period, and a row alone does not say so.
-        if self._before == "required" and known is not None and not self._has_place(known):
+        if self._before == "required" and key_row is not None and not self._has_place(key_row):
             return ["before"]
         return [self._rows.report(row, types)]
 
@@ -108,8 +108,8 @@ class RowChanges:
         """Clears the cells of a deleted row."""
         columns = row if isinstance(row, dict) else None
         place = None if columns is None else self._place(columns, types, key)
-        if place is None and (known := key()) is not None:
-            place = self._place_in(known, types)
+        if place is None and (key_row := key()) is not None:
+            place = self._place_in(key_row, types)
         return "before" if place is None else self._rows.withdrawal(place, columns)
 
     def _place(self, row: Row, types: RowTypes, key: Key) -> Place | None:
@@ -120,10 +120,10 @@ class RowChanges:
             if value is UNSET or value is None or value == "":
                 return None
             if value == kind.default or _is_filling(plain_value(value, kind)):
-                known = key()
-                if known is None or read(_columns(known)) is not UNSET:
+                key_row = key()
+                if key_row is None or read(_columns(key_row)) is not UNSET:
                     continue
-                if self._is_cut_down(row, types, _columns(known)):
+                if self._is_cut_down(row, types, _columns(key_row)):
                     return None
         return rows.place(row, types)
 
@@ -149,8 +149,8 @@ class RowChanges:
         """
         if not self._has_place(key):
             return None
-        own = types if key.schema is None else self._rows.types(key.schema, ())
-        return self._rows.place(_columns(key), own)
+        key_types = types if key.schema is None else self._rows.types(key.schema, ())
+        return self._rows.place(_columns(key), key_types)
 
     def _has_place(self, key: Content) -> bool:
         values = [read(_columns(key)) for read in (self._rows.person, self._rows.period)]

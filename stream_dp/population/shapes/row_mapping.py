@@ -240,5 +240,5 @@ def path_of(column: str) -> list[str]:
     """Splits a JSON Pointer into names. Another name is the only one."""
     if not column.startswith("/"):
         return [column]
-    parts = column[1:].split("/")
-    return [part.replace("~1", "/").replace("~0", "~") for part in parts]
+    names = column[1:].split("/")
+    return [name.replace("~1", "/").replace("~0", "~") for name in names]

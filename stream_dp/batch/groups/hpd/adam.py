@@ -105,7 +105,7 @@ def adam(
 
     # The gradient of a row is proportional to 1 / rows, so Adam's epsilon must be as well. Rate and
     # decay are arguments of the program, and so are applied outside of the library's transform.
-    parts = {**layout.decay_parts, **{name: 0 for name in params if name.endswith(BIAS)}}
+    decays = {**layout.decay_parts, **{name: 0 for name in params if name.endswith(BIAS)}}
     transform = optax.scale_by_adam(eps=_SMALL / rows)
 
     def loss(params: Logits) -> tuple[jax.Array, Logits]:
@@ -130,7 +130,7 @@ def adam(
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
         direction, moments = transform.update(gradient, c.moments)
         updated = {
-            name: p - rate * (direction[name] + decay * parts.get(name, 1) * p)
+            name: p - rate * (direction[name] + decay * decays.get(name, 1) * p)
             for name, p in c.params.items()
         }
         return _Carry(

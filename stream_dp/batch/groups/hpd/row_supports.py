@@ -95,12 +95,12 @@ def _cells(domain: Domain, layout: ModelLayout, variable: Variable) -> tuple[sli
     assert layout.types is not None
     column = [c.name for c in domain.person].index(variable.column)
     start = sum(layout.person_values[c] for c in layout.free_columns if c < column)
-    others = 2 + layout.types.children
+    first_other = 2 + layout.types.children
     slots = {
         HEAD: slice(0, 1),
         SPOUSE: slice(1, 2),
-        CHILD: slice(2, others),
-        OTHER: slice(others, layout.slots),
+        CHILD: slice(2, first_other),
+        OTHER: slice(first_other, layout.slots),
     }
     return slots[variable.role], slice(start, start + layout.person_values[column])
 

@@ -92,8 +92,8 @@ def _kept_types(
     kept = ~np.any(broken, axis=0)
     members = kept[types.group_of]
     group_of = (np.cumsum(kept) - 1)[types.group_of[members]]
-    left = Hierarchy(types.domain, types.groups[kept], types.people[members], group_of)
-    return left, weights[kept] / weights[kept].sum()
+    remaining = Hierarchy(types.domain, types.groups[kept], types.people[members], group_of)
+    return remaining, weights[kept] / weights[kept].sum()
 
 
 def _kinds(domain: Domain) -> list[Int64Array]:

@@ -184,5 +184,5 @@ def planned_independent(study: Study, release: BatchRelease) -> FitPlan:
 def independent_phase(domain: Domain, rho: Fraction) -> tuple[Workload, Everything]:
     """All one-way marginals, with equal noise."""
     workload = marginal_workload(one_way_marginals(domain))
-    every = tuple(range(workload.candidates))
-    return workload, Everything(rho, every, (Fraction(1),) * len(every), workload.filter)
+    indices = tuple(range(workload.candidates))
+    return workload, Everything(rho, indices, (Fraction(1),) * len(indices), workload.filter)

@@ -25,13 +25,13 @@ def lead_columns(domain: Domain) -> dict[int, tuple[int, ...]]:
     """
     if domain.roles is None:
         return {}
-    found = {}
+    columns = {}
     for column in range(len(domain.person)):
         by_code = numbers_by_code(domain, column) or ()
         numbers = {n: code for code, n in enumerate(by_code) if n is not None}
         if column != domain.role_column and len(numbers) >= LEAST_NUMBERS:
-            found[column] = tuple(numbers[n] for n in sorted(numbers))
-    return found
+            columns[column] = tuple(numbers[n] for n in sorted(numbers))
+    return columns
 
 
 def band_starts(numbers: int) -> tuple[int, ...]:

@@ -119,8 +119,8 @@ class Queries:
         for column, codes in lead_columns(domain).items():
             bands[column] = len(band_starts(len(codes))) + 1
         free = (lead.group == FREE).all() and (lead.relative == FREE).all()
-        one = ((lead.person != FREE).sum(axis=1) == 1).all()
-        if not (free and one and (lead.person < bands).all()):
+        single = ((lead.person != FREE).sum(axis=1) == 1).all()
+        if not (free and single and (lead.person < bands).all()):
             raise ValueError("a query about leads has one target, a band of a column of numbers")
 
     def text(self, i: int, domain: Domain) -> str:

@@ -121,14 +121,14 @@ def _events_change(marginal: Marginal, power: int) -> int:
     domain, most = marginal.domain, marginal.domain.most
     size = len(domain.group_values) - 1
     sized = size in marginal.group
-    others = prod(domain.group_values[c] for c in marginal.group if c != size)
+    other_cells = prod(domain.group_values[c] for c in marginal.group if c != size)
     cells = prod(domain.person_values[c] for c in marginal.person)
     if marginal.level == PERSON:
         every, fewer = (most, most - 1) if power == 1 else (most**2, (most - 1) ** 2)
-        return 2 * every if others * cells > 1 else every + (fewer if sized else 0)
+        return 2 * every if other_cells * cells > 1 else every + (fewer if sized else 0)
     if not marginal.person:
-        return 2 if others > 1 or sized else 0
-    if others > 1:
+        return 2 if other_cells > 1 or sized else 0
+    if other_cells > 1:
         return 2 * min(most, cells)
     one_size = min(2 * most, cells)
     return max(one_size, min(most, cells) + min(most - 1, cells)) if sized else one_size

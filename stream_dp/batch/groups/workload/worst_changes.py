@@ -72,8 +72,8 @@ def worst_changes(marginals: Sequence[Marginal]) -> Worst:
         return lambda precisions: _largest(precisions, _event_cases(marginals, precisions))
     if marginals[0].domain.roles is not None:
         return lambda precisions: _largest(precisions, _role_cases(marginals, precisions))
-    own = [Fraction(squared_sensitivity(m)) for m in marginals]
-    return lambda precisions: {i: own[i] for i in precisions}
+    single_costs = [Fraction(squared_sensitivity(m)) for m in marginals]
+    return lambda precisions: {i: single_costs[i] for i in precisions}
 
 
 def _largest(precisions: Precisions, cases: Iterator[Changes]) -> Changes:
@@ -251,8 +251,8 @@ def _event_change(m: Marginal, fewer: int, d: int, e: int) -> Fraction:
 def _apart(m: Marginal, *, sized: bool) -> bool:
     """Whether a column of people tells two people apart. sized: whether their sizes differ."""
     size = len(m.domain.group_values) - 1
-    others = prod(m.domain.group_values[c] for c in m.group if c != size)
-    return others > 1 or (sized and size in m.group)
+    other_cells = prod(m.domain.group_values[c] for c in m.group if c != size)
+    return other_cells > 1 or (sized and size in m.group)
 
 
 def _cells(m: Marginal) -> int:
