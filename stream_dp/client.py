@@ -466,7 +466,7 @@ _COLUMNS = pa.schema(
 
 
 def release_rows(study: Study, published: Iterable[AnyPublished]) -> pa.Table:
-    """A row for each release, in order; `PublicLog.release_table` explains the columns."""
+    """A row per release, in order; `PublicLog.release_table` explains the columns."""
     rows = []
     for release in published:
         certificate = release.certificate

@@ -8,7 +8,7 @@ _INTERFACE = 2  # raised with every change of what the compiled reader takes or 
 
 
 def compiled_reader() -> Any | None:
-    """Returns the module `stream_dp_native`; None if it is missing, or of another version."""
+    """Returns the module `stream_dp_native`; None without this version of the module."""
     try:
         import stream_dp_native
     except ImportError:

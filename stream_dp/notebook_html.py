@@ -20,7 +20,7 @@ def html_text(value: object) -> str:
 
 
 def html_facts(title: str, facts: Iterable[tuple[str, object]]) -> str:
-    """A caption and a row for each fact, its name first."""
+    """A caption and a row per fact, its name first."""
     rows = "".join(
         f"<tr><th scope='row'>{html_text(name)}</th><td>{html_text(value)}</td></tr>"
         for name, value in facts

@@ -150,7 +150,7 @@ class DataSetRuns:
     def scores(
         self, pair: WorstPair, size: int, runs: int, source: NoiseSource, progress: Progress
     ) -> TwoScores:
-        """See `AuditedRelease.scores`: the log likelihood ratio of the two worlds, of each fit."""
+        """See `AuditedRelease.scores`: the log likelihood ratio of the two worlds, of every fit."""
         fits = [self._fit(history, size) for history in (pair.second, pair.first)]
         rounds = len(self._references[0])
         scores = np.zeros((2, runs))

@@ -50,7 +50,7 @@ class AuditedRelease(Protocol):
     def scores(
         self, pair: WorstPair, size: int, runs: int, source: NoiseSource, progress: Progress
     ) -> TwoScores:
-        """The scores of `runs` runs in each world. size: the people in which the worlds differ."""
+        """The scores of `runs` runs in every world. size: the people in which the worlds differ."""
 
 
 _KEY = bytes(32)  # of the hashes of simulated ids
@@ -99,7 +99,7 @@ def cells_of(study: Study, questions: Sequence[str], periods: Sequence[int]) -> 
 
 
 def reports(cells: Sequence[Cell], people: Mapping[str, History]) -> list[bytes]:
-    """The reports of people, by id: one for each period in which a person answers."""
+    """The reports of people, by id: a report per answered period."""
     return [
         json.dumps({"person": person, "period": period, "values": values}).encode()
         for person, history in people.items()

@@ -94,7 +94,7 @@ class PanelRuns:
                 self._known[history] = published.values.astype(np.float64)
 
     def _counts(self, people: dict[str, History]) -> list[Ints]:
-        """The mechanism's input at each of its periods, with these people beside the others."""
+        """The mechanism's input at every period, with these people added."""
         everybody = {**self._others, **people}
         closed = simulated_people(self.study, self.cells, everybody, self._last).closed
         return [period.counts[self.release.name] for period in closed][

@@ -82,7 +82,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    """Words that propose the known word next to a mistyped one; empty if none is near."""
+    """Proposes the word nearest to a mistyped word; empty without a near word."""
     from difflib import get_close_matches  # only a mistyped word needs it
 
     matches = get_close_matches(word, known, 1)
@@ -176,7 +176,7 @@ def _fail(lines: Sequence[str], code: int, *, as_json: bool, logged: bool) -> in
 
 
 def _discard(stream: TextIO) -> None:
-    """Redirects a closed stream to nowhere, so that the interpreter can flush it at exit."""
+    """Redirects a closed stream to nowhere, for the interpreter's flush at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

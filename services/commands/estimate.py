@@ -147,7 +147,7 @@ def _unbiased_line(answer: Answer, shown: Callable[[float], str]) -> str:
 
 
 def _fused_line(fused: Fused, shown: Callable[[float], str]) -> str:
-    """The answer that uses earlier data sets as well, and what it assumes."""
+    """The answer from all data sets up to this period, and its assumption."""
     low, high = map(shown, fused.interval)
     doubt = "; doubtful: far from the period's own answer" if fused.doubtful else ""
     return (

@@ -54,7 +54,7 @@ class ShownTexts:
             counts[text] += 1
 
     def show(self) -> None:
-        """Prints the most frequent texts of each column with their numbers."""
+        """Prints the most frequent texts of every column with their numbers."""
         for column, counts in self._counts.items():
             for text, count in counts.most_common(_MOST_TEXTS):
                 say(f"{count:>9} cells  {visible(column)}: {visible(text)}")

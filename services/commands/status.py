@@ -62,7 +62,7 @@ def process_states(
     *,
     close_sent: bool,
 ) -> list[ProcessState]:
-    """The states of the processes that the study needs, with advice for those that are missing.
+    """The states of the study's processes, with advice for missing processes.
 
     A process is missing if it has work and does not live. The releaser has work on a schedule, or
     once an operator has sent a close. The aggregator has work while the releaser waits for it, and
@@ -125,7 +125,7 @@ _MARKER_SEARCH_TIME = 5.0  # seconds to search unread records for a close
 
 @dataclass
 class _Logs:
-    """What the confidential log shows, as far as it can be read.
+    """The state found in the readable part of the confidential log.
 
     entries: of the journal; none before the study begins.
     ledger: of the journal.

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _notices(declared: Input) -> list[str]:
-    """What the senders of rows must write, so that changes of rows can be read."""
+    """The settings of row senders for readable changes of rows."""
     columns = f"'{declared.person}' and '{declared.period}'"
     if declared.packed == "debezium" and declared.before == "required":
         return [

@@ -80,7 +80,7 @@ class _Bar:
             print(event.message, flush=True)
 
     def show(self, progress: Progress) -> None:
-        """Shows the progress of a job, with a new bar for each job."""
+        """Shows the progress of a job, with a new bar per job."""
         if self._bar is None or progress.job != self._job:
             self.__exit__()
             # The worker's own guess of the time left: the first rounds also compile programs.

@@ -118,7 +118,7 @@ def _read(text: str, column: DeclaredColumn, attribute: Attribute) -> tuple[int 
 
 
 def _number(text: str) -> Fraction | None:
-    """The number that a text writes; None for another text, and beyond 64 bits."""
+    """The number written by a text; None without a number, and beyond 64 bits."""
     try:
         number = Decimal(text)
     except InvalidOperation:

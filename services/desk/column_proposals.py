@@ -218,7 +218,7 @@ class TableHeader:
 
     @property
     def wide(self) -> str:
-        """The pattern of most columns that end in a number, as `m{}`; empty if there is none.
+        """The most frequent pattern of numbered columns, like `m{}`; empty without a pattern.
 
         `{}` are the columns that are named as periods.
         """

@@ -168,7 +168,7 @@ class DeclaredColumn:
 
     @property
     def notice(self) -> str | None:
-        """A line about a range that may hold codes; None for any other column."""
+        """A line about a range with possible codes; None for columns without a suspicion."""
         if self.points is None or not self.edges or self.special is not None:
             return None
         notice = code_notice(_scale(self.points))

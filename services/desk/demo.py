@@ -102,7 +102,7 @@ def page(public: PublicLog, months: Symbols) -> str:
 
 
 def quarter_shares(public: PublicLog, months: Symbols) -> list[Line]:
-    """The share of households by quarter, a line for each statistic.
+    """The share of households by quarter, a line per statistic.
 
     months: the simulated truth, (households, 12), 1 for poor.
     """

@@ -126,7 +126,7 @@ class Dialogue:
                 self._show(printable(f"{number:>3}  {field.key:<12}  {answer}"))
 
     def _overview(self, draft: Draft) -> None:
-        """Shows all answers, a row for each column, and how to change them."""
+        """Shows all answers, a row per column, and how to change them."""
         names = [column.column for column in draft.columns]
         cells: dict[str, list[str]] = {name: [] for name in names}
         for number, field in enumerate(draft.fields, 1):
@@ -185,7 +185,7 @@ def _field(draft: Draft, key: str, otherwise: Field | None = None) -> Field:
 
 
 def _changed(draft: Draft, text: str) -> tuple[str, str] | None:
-    """The field and the answer of a change; None for a text that is none."""
+    """The field and the answer of a change; None for a text without a change."""
     match = _CHANGE.fullmatch(text)
     if match is None:
         return None

@@ -206,7 +206,7 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
 
 
 def _people(form: Form) -> _People:
-    """Asks who is protected and how many people there are."""
+    """Asks for the protected unit and the number of people."""
     unit = form.ask("unit", "Who is protected, one ...", study_name, "person", proposal="person")
 
     def read(answer: str) -> _People:
@@ -235,7 +235,7 @@ def _link(form: Form, layout: Layout, columns: Sequence[Column]) -> str:
 
 
 def _figured(form: Form, column: Column, *, counted: bool) -> Column:
-    """A column with what figures show of it."""
+    """A column with the value shown in figures."""
     if counted:
         question = f"Value of '{column.column}' to count over all periods so far; {NONE} for none"
         event = form.choose(f"{column.column}: count", question, [*column.texts, NONE], NONE)
@@ -286,7 +286,7 @@ def _rounded_down(rho: Fraction) -> Fraction:
 
 
 def _costs(declared: _Declared) -> list[str]:
-    """What each link between the columns costs, a line each."""
+    """The cost of every link between columns, a line per link."""
     count = len(declared.columns)
     lines = []
     for link, about in (

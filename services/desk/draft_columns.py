@@ -106,7 +106,7 @@ class Layout:
 
     @property
     def is_flat(self) -> bool:
-        """Whether there is a row for each person, and no period."""
+        """Whether there is a row per person, and no period."""
         return not (self.period or self.pattern)
 
 

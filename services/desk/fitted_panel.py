@@ -108,7 +108,7 @@ class FittedPanel:
     def estimate(
         self, query: str, period: str | int | None = None, *, count: bool = False
     ) -> Answer:
-        """The answer to a query in words, such as `at-least 1 of last 3 work=yes`.
+        """The answer to a query in words, like `at-least 1 of last 3 work=yes`.
 
         The answer has the error of the noise and a 95 % interval. It is from the noisy
         measurements, and so better than a count of the panel's records.

@@ -127,7 +127,7 @@ class FittedTable(Generic[T]):
         return table_like(pa.table(cells), self.pattern)
 
     def _drawn(self, rows: int, answers: Codes, seed: int) -> Codes:
-        """(rows, columns) the answers of so many people, of as many samples as are needed.
+        """(rows, columns) the answers of `rows` people, from enough samples.
 
         answers: of the sample with this seed.
         """
@@ -141,7 +141,7 @@ class FittedTable(Generic[T]):
         return np.concatenate([*samples[:-1], samples[-1][some]])
 
     def answer(self, query: str, *, count: bool = False) -> Answer:
-        """The answer to a query such as `sex=f & work=yes`, with the error of the noise.
+        """The answer to a query like `sex=f & work=yes`, with the error of the noise.
 
         count: whether as a number of people, not as a share. Raises UserError.
         """

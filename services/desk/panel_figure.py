@@ -50,7 +50,7 @@ class PanelFigure:
 
     @property
     def axis_title(self) -> str:
-        """What is measured, and of whom."""
+        """The measure and its base."""
         answer = self.curves[0].answers[-1]
         return f"% of {answer.base}" if self._shares else f"number of {answer.unit}"
 
@@ -73,7 +73,7 @@ class PanelFigure:
         return self.curves[0].answers[-1].measure == "share"
 
     def _points(self, curve: Curve) -> Iterator[tuple[int, float, float, float]]:
-        """Position, estimate and ends of each answer, in the possible range; shares in percent."""
+        """Position, estimate and ends of every answer, in the possible range; shares in percent."""
         scale, most = (100.0, 100.0) if self._shares else (1.0, math.inf)
         for answer in curve.answers:
             low, high = answer.ends

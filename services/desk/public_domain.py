@@ -57,7 +57,7 @@ def content_hash(table: pa.Table) -> str:
 
 
 def _rows(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """The text of each row in these columns."""
+    """The text of every row in these columns."""
     cells = []
     for name in names:
         text = cell_text(table[name], f"domain_from: {name}", "\ufffd")

@@ -79,7 +79,7 @@ def _distinct(*columns: Hashes) -> int:
 
 @lru_cache(maxsize=1)  # a page repeats the interview with every answer
 def _hashes(path: Path, form: FileForm, columns: tuple[str, ...]) -> Mapping[str, Hashes]:
-    """By column, a hash of each cell that holds for this process; `_EMPTY` of an empty cell."""
+    """By column, a hash of every cell that holds for this process; `_EMPTY` of an empty cell."""
     chunks: dict[str, list[Hashes]] = {column: [] for column in columns}
     with readable(path):
         for rows in read_rows(path, form):

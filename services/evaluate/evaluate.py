@@ -92,7 +92,7 @@ class KnownSizes:
 def known_sizes(
     study: Study, place_table: PlacesTable, panel: Panel, *, at: str | None, scales: Sequence[str]
 ) -> list[KnownSizes]:
-    """The true sizes of each release of sizes, and its plans. Raises UserError.
+    """The true sizes of every release of sizes, and its plans. Raises UserError.
 
     panel: by attribute, symbols (people, periods); empty with a table of counts.
     at: the period; the last due one by default.
@@ -115,7 +115,7 @@ def known_sizes(
 
 
 def _scaled(release: SizesRelease, scales: Sequence[str]) -> list[SizesRelease]:
-    """The release at each budget. Raises UserError."""
+    """The release at every budget. Raises UserError."""
     if not scales:
         return [release]
     if release.epsilon is not None:
@@ -265,7 +265,7 @@ def _evaluated(
 
 
 def _known_layout(study: Study, options: argparse.Namespace) -> TableLayout:
-    """The layout of TRUTH, whose reading is shown and whose cells are judged as `send` does it.
+    """The layout of TRUTH. Shows its reading, and judges its cells with the rules of `send`.
 
     Raises UserError if `send` would send nothing of it.
     """
@@ -345,7 +345,7 @@ def _continual(
 
 
 def _judged_tables(trials: TableTrials) -> Report:
-    """A report for each release of people or of households."""
+    """A report per release of people or of households."""
     from stream_dp.services.evaluate.table_figures import write_quality_figures
 
     reports = judged_tables(trials)
@@ -356,7 +356,7 @@ def _judged_tables(trials: TableTrials) -> Report:
 def _judged_sizes(
     study: Study, known_sizes: Sequence[KnownSizes], options: argparse.Namespace
 ) -> Report:
-    """A report for each release of sizes."""
+    """A report per release of sizes."""
     from stream_dp.services.evaluate.sizes_trials import (
         SizesReport,
         SizesReports,

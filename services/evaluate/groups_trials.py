@@ -80,7 +80,7 @@ def evaluate_people(
     progress: FitProgress = lambda subject, done, rounds: None,
     known: Callable[[int], tuple[Known, ...]] = lambda seed: (),
 ) -> tuple[list[Quality], list[Score]]:
-    """Errors and scores of each release in each repetition.
+    """Errors and scores of every release in every repetition.
 
     people: the known table.
     releases: with the labels of their budgets.
@@ -188,7 +188,7 @@ class DataSetJudge:
 
 
 def _by_class(queries: Queries, errors: Floats, truth: Hierarchy) -> ClassErrors:
-    """The errors of each class of queries in the workload."""
+    """The errors of every class of queries in the workload."""
     level = queries.level
     spouses = (level == SPOUSE) | (level == COUPLE)
     relations = (level >= SPOUSE, spouses, level == HAS_CHILD, level == HAS_PARENT)
@@ -218,7 +218,7 @@ def evaluate_data_sets(
     seed: int = 0,
     progress: FitProgress = lambda subject, done, rounds: None,
 ) -> list[Quality]:
-    """Errors of each release on every marginal query of the release.
+    """Errors of every release on every marginal query of the release.
 
     The result has a row for each repetition, method, answer and class of queries; `averaged` joins
     repetitions. The same seed gives the same rows on the same machine.

@@ -74,7 +74,7 @@ def _wrong_size(cell: str, square: float) -> str:
 
 
 def _square_limits(tail: float, freedom: int) -> tuple[float, float]:
-    """Returns quantiles of the mean of `freedom` squared standard normals, `tail` on each side."""
+    """Returns quantiles of the mean of `freedom` squared standard normals, `tail` on every side."""
     return scipy.stats.chi2.ppf(tail, freedom) / freedom, scipy.stats.chi2.isf(
         tail, freedom
     ) / freedom
@@ -110,7 +110,7 @@ def _pooled(line: QueryErrors) -> _Pooled:
 def evaluation_text(
     evaluation: Evaluation, stated: Mapping[str, Sequence[PanelError]] | None = None
 ) -> str:
-    """Writes a table for each release, then whether raw answers have the theoretical errors.
+    """Writes a table per release, then whether raw answers have the theoretical errors.
 
     stated: by release, the errors that certificates state of the panel's own answers.
     """
@@ -180,7 +180,7 @@ def text_table(errors: ReleaseErrors, stated: Mapping[str, PanelError]) -> str:
 
 
 def sweep_text(sweep: Sweep) -> str:
-    """Writes a line for each release and rho."""
+    """Writes a line per release and rho."""
     head = ["release", "rho", "theory", "raw RMSE", "panel RMSE", "undebiased RMSE"]
     lines = []
     for at_one_scale in zip(

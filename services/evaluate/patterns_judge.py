@@ -106,7 +106,7 @@ def narrowed(histogram: NDArray[np.int64], q: int, width: int) -> NDArray[np.int
 def pattern_histograms(
     symbols: Symbols, q: int, first: int, widest: int
 ) -> list[NDArray[np.int64]]:
-    """Counts, at each period t >= `first`, the patterns of the last min(t, widest) symbols."""
+    """Counts, at every period t >= `first`, the patterns of the last min(t, widest) symbols."""
     codes = np.zeros(symbols.shape[0], np.int64)
     histograms = []
     for t in range(1, symbols.shape[1] + 1):

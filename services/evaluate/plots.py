@@ -82,7 +82,7 @@ class Panel:
 def plotted(
     title: str, panels: Sequence[Panel], caption: str, *, columns: int, size: tuple[float, float]
 ) -> Picture:
-    """A picture with a legend, panels row by row, and a caption. size: of each panel, in pixels."""
+    """A picture with a legend, panels row by row, and a caption. size: of a panel, in pixels."""
     width = max(columns * size[0], 520.0) + 2 * _MARGIN
     legend = list(_legend(panels, width - 2 * _MARGIN))
     top = _MARGIN + (max(mark.y for mark in legend if isinstance(mark, Text)) if legend else 0.0)

@@ -116,7 +116,7 @@ def _run_chunk(chunk: _Chunk) -> tuple[int, tuple[Trial, ...]]:
 def _results(
     plans: list[TrialPlan], chunks: list[_Chunk], jobs: int
 ) -> Iterator[tuple[int, tuple[Trial, ...]]]:
-    """Yields the position of each chunk's plan and the sum of its repetitions, chunk by chunk."""
+    """Yields the position of every chunk's plan and the sum of its repetitions, chunk by chunk."""
     jobs = min(jobs, len(chunks))
     if jobs == 1:
         _set_plans(plans)
@@ -194,7 +194,7 @@ def sweep(
     jobs: int | None = None,
     progress: bool = True,
 ) -> Sweep:
-    """Runs `evaluate_panels` with every rho multiplied by each scale and independent noise.
+    """Runs `evaluate_panels` with every rho multiplied by every scale and independent noise.
 
     The other parameters are those of `evaluate_panels`.
     """
@@ -289,7 +289,7 @@ def release_errors(release: Release, judge: PanelJudge, trial: Trial) -> Release
 
 
 def _lines(judge: PanelJudge, trial: Trial) -> Iterator[QueryErrors]:
-    """Yields the errors of each query's answers, in the periods with an answer."""
+    """Yields the errors of every query's answers, in the periods with an answer."""
     truth, theory, n = judge.truth, judge.theory, trial.repetitions
     for number, (text, kind, width) in enumerate(judge.labels):
         for a, answer in enumerate(judge.answers):

@@ -132,7 +132,7 @@ def panel(seed: int, n: int, periods: int, symbols: int, stay: float) -> Symbols
 
 
 def _chain(months: Symbols) -> NDArray[np.float64]:
-    """Computes the probability of each history under the stationary persistent chain."""
+    """Computes the probability of every history under the stationary persistent chain."""
     moves = np.array([[STAY_OUT, 1 - STAY_OUT], [1 - STAY_POOR, STAY_POOR]])
     poor = (1 - STAY_OUT) / (2 - STAY_OUT - STAY_POOR)
     chance = np.where(months[:, 0] == 1, poor, 1 - poor)

@@ -94,7 +94,7 @@ def evaluate_sizes(
     seed: int,
     progress: Progress = lambda subject, done, all_: None,
 ) -> tuple[LevelErrors, ...]:
-    """Measures the errors of each plan, by its label, on known sizes of the smallest regions.
+    """Measures the errors of every plan, by its label, on known sizes of the smallest regions.
 
     progress: called with a label, the number of finished repetitions and their total.
     """
@@ -142,7 +142,7 @@ def _distance(regions: Sequence[Sizes], true: Sequence[Sizes]) -> float:
 
 
 def sizes_text(reports: SizesReports) -> str:
-    """Writes a table for each release and budget.
+    """Writes a table per release and budget.
 
     It has a line for each level and a column for each method.
     """

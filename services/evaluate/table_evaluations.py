@@ -123,7 +123,7 @@ class Judged:
 
 
 def judged_tables(trials: TableTrials) -> DataSetReports:
-    """A report for each release of people or of households."""
+    """A report per release of people or of households."""
     from stream_dp.services.evaluate.table_report import DataSetReports
 
     releases = [r for r in trials.study.batches or () if r.family in TABLE_JUDGES]
@@ -234,7 +234,7 @@ TABLE_JUDGES: Registry[Family, Callable[..., Judged]] = Registry(
 
 
 def _scaled(release: R, rhos: Sequence[Fraction]) -> list[tuple[str, R]]:
-    """The release at each budget, with the budget's label."""
+    """The release at every budget, with the budget's label."""
     from stream_dp.services.evaluate.table_report import budget_label
 
     return [(budget_label(rho), release.model_copy(update={"rho": rho})) for rho in rhos]

@@ -50,7 +50,7 @@ def draw_quality_figure(report: DataSetReport) -> Picture:
 
 
 def quality_panels(report: DataSetReport) -> list[Panel]:
-    """The largest errors of each class of queries, then the mean errors."""
+    """The largest errors of every class of queries, then the mean errors."""
     means = averaged(report.qualities)
     classes = sorted(dict.fromkeys(q.queries for q in means), key=_rank)
     panels = []

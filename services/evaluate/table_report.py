@@ -54,7 +54,7 @@ class Score:
 
 
 def qualities(errors: ClassErrors, method: str, budget: str, answer: str) -> list[Quality]:
-    """Summarises the errors of each class of queries."""
+    """Summarises the errors of every class of queries."""
     rows = []
     for name, arrays in errors.items():
         sizes = np.abs(np.concatenate([array.reshape(-1) for array in arrays]))
@@ -64,7 +64,7 @@ def qualities(errors: ClassErrors, method: str, budget: str, answer: str) -> lis
 
 
 def averaged(rows: Iterable[Row]) -> list[Row]:
-    """The means over repetitions: a row for each combination of the text fields."""
+    """The means over repetitions: a row per combination of the text fields."""
     repetitions: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         key = tuple(value for value in vars(row).values() if isinstance(value, str))

@@ -51,7 +51,7 @@ class TrialPlan:
         return steps
 
     def run(self, seed: int) -> tuple[Trial, ...]:
-        """Runs a repetition. Returns the trial of each judge."""
+        """Runs a repetition. Returns the trial of every judge."""
         steps = self.simulated_steps(seed)
         return tuple(judge.judge(steps) for judge in self.judges)
 

@@ -62,7 +62,7 @@ def known_reports(deployment: Deployment) -> KnownReports:
 
 
 def _ids(log: Log, study: Study) -> Iterator[str]:
-    """Ids of the first and the last reports of each partition, by the study's rule."""
+    """Ids of the first and the last reports of every partition, by the study's rule."""
     normal = study.id_rule.normal
     first, ends = log.describe(REPORTS).first, log.cut(REPORTS, NEVER)
     for partition, start in first.items():

@@ -57,7 +57,7 @@ def _check_public(deployment: Deployment, entries: Sequence[Entry], log: Log, pu
 
 @contextmanager
 def _if_permitted() -> Iterator[None]:
-    """Leaves out a check for which this user has no rights, or whose topics are not there yet."""
+    """Leaves out a check without rights for this user or before its topics exist."""
     try:
         yield
     except Unavailable:

@@ -92,7 +92,7 @@ class Announced(msgspec.Struct, frozen=True):
 
 @dataclass
 class FoundMarkers:
-    """The markers of each partition, as they are found.
+    """The markers found in every partition.
 
     They are found among the reports (`find`), or without a look at the reports before an announced
     marker (`search`).

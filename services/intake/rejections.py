@@ -68,7 +68,7 @@ def totals(rejections: Rejections) -> dict[Reason, int]:
 
 
 def rejections_data(rejections: Rejections) -> list[dict[str, object]]:
-    """For JSON: a table for each reason and place."""
+    """For JSON: a table per reason and place."""
     return [
         {"reason": reason, "cells": count, **cell._asdict()}
         for reason in totals(rejections)

@@ -121,7 +121,7 @@ class Roster:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """The number of members of each group, (G,)."""
+        """The number of members of every group, (G,)."""
         return np.bincount(self.group_of)
 
     def codes(self, study: Study) -> NDArray[np.uint16]:

@@ -43,7 +43,7 @@ SUFFIX = ".faults.txt"  # no table's, so that who sends all tables of a folder d
 
 
 class FaultReport:
-    """A line for each faulty cell, with tabs: row from 1 below the header, column, reason and text.
+    """A line per faulty cell, with tabs: row from 1 below the header, column, reason and text.
 
     A text that a spreadsheet would take for a formula has a ' in front.
 
@@ -388,7 +388,7 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
 
 
 def _answer_advice(name: str, attribute: Attribute, texts: Collection[str]) -> str:
-    """A line about the answers to an attribute. texts: some that are none."""
+    """A line about the answers to an attribute. texts: examples of invalid answers."""
     if attribute.place:
         return f"value: {name} is the key of a place in the table of places"
     marks = number_advice(attribute, texts)
@@ -450,7 +450,7 @@ def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:
 def several_people(
     path: TableSource, judgement: Judgement, layout: TableLayout, done: str
 ) -> list[str]:
-    """Lines that refuse a table whose ids repeat too often, with the options that decide; or none.
+    """Refuses a table with often repeated ids: lines with the options to decide; or no lines.
 
     Ids such as numbers within a household or a clinic are people's only with a second column.
     """

@@ -76,7 +76,7 @@ def answer_page(state: State, name: str, page_query: PageQuery) -> bytes:
 
 
 def _trend(state: State, name: str, page_query: PageQuery) -> Comparison | None:
-    """The change from the first period to the last; None where there is none."""
+    """The change from the first period to the last; None for a single period."""
     first, *later = state.public.periods_with(name, page_query.query)
     if not later:
         return None
@@ -150,7 +150,7 @@ class CompareForm:
 
 
 def _first_period(public: PublicLog, name: str, query: str, periods: Sequence[str]) -> str:
-    """The first period at which a query has an answer, or of all periods if it has none."""
+    """The first period with an answer to a query, or the first period of all without an answer."""
     if public.study.batch(name) is not None:
         return periods[0]
     with suppress(UserError):

@@ -155,7 +155,7 @@ class Limited:
                 raise
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        """The status and the reason for a request that is refused unread; None for others."""
+        """The status and the reason of a request refused unread; None for accepted requests."""
         if scope["method"] not in self._methods:
             return 405, "this method is not allowed"
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_TARGET:

@@ -163,7 +163,7 @@ def _difference(
 def _among_respondents(
     public: PublicLog, pair: tuple[ReleaseQuery, ReleaseQuery], change: Answer, said: str
 ) -> str:
-    """The verdict on a change over time, which has to hold among those who answered.
+    """The verdict on a change over time among respondents.
 
     change: between the periods. said: the verdict on it alone.
     """
@@ -248,7 +248,7 @@ def comparison_numbers(compared: Comparison, size: int | None) -> Numbers:
 
 
 def comparison_chart(compared: Comparison, size: int | None, width: float) -> Chart:
-    """Both answers above each other, each with its fan. size: the public number of people."""
+    """Two answers above each other with their fans. size: the public number of people."""
     rows = [(t, a) for t, a in zip(compared.titles, compared.answers, strict=True)]
     return _rows_chart(rows, size, width, compared.verdict)
 

@@ -108,7 +108,7 @@ def extent(lines: Sequence[Line], look: Look) -> tuple[float, float]:
 
 
 def _numbers(point: Point, look: Look) -> Iterator[float]:
-    """Every number that a point draws; as errors, less the truth."""
+    """Every drawn number of a point; as errors, less the truth."""
     base = (point.truth or 0.0) if look.as_errors else 0.0
     panel = point.answer.synthetic if look.panel else None
     fan = [end for ends in point.fan for end in ends]
@@ -196,7 +196,7 @@ class _Curve:
             yield Path(f"band-{style}", f"{high_ends}L{low_ends[1:]}Z")
 
     def _panel(self, run: Sequence[Point]) -> Iterator[Mark]:
-        """The panel's own answers as a line, and as boxes unless there are many."""
+        """The panel's answers as a line, with boxes for short curves."""
         answers = [(p, p.answer.synthetic) for p in run]
         counted = [(p, number) for p, number in answers if number is not None]
         if len(counted) > 1:
@@ -240,7 +240,7 @@ def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
 
 
 def _ends(frame: Frame, lines: Sequence[Line], look: Look, *, wide: bool) -> Iterator[Mark]:
-    """Draws the name and the last value of each line at the line's end, without overlaps.
+    """Draws the name and the last value of every line at the line's end, without overlaps.
 
     The values are left out if they do not fit.
     """

@@ -165,7 +165,7 @@ def default_query(public: PublicLog, name: str) -> str:
 
 
 def response_question(study: Study, declared: Release) -> Question | None:
-    """The question about the share of all people who answer; None where it says nothing."""
+    """The question about the response rate; None for releases without absences."""
     # Where the number of people is private, only those who answer are counted: 100 %.
     is_of_all = study.size is not None and declared.where is None
     if not is_of_all or study.alphabet(declared).absent is None:

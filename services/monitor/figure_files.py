@@ -1,4 +1,4 @@
-"""Figures to take away: SVG, PNG and CSV of what a page shows, with the sentence that reads it."""
+"""Figures to take away: SVG, PNG and CSV of a page's content, with the sentence of its reading."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _totals(state: State, name: str, fields: Fields) -> FigureFile:
 
 
 def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
-    """A row for each answer, not clipped: the estimate, its error and the ends of its fan.
+    """A row per answer, not clipped: the estimate, its error and the ends of its fan.
 
     The unbiased answer stands beside an answer of least error.
     """

@@ -45,14 +45,14 @@ class ForkedProcess:
         return not self._poll.poll(0)
 
     def end(self) -> None:
-        """Waits for the end of a process, and kills one that does not end."""
+        """Waits for the end of a process, and kills a process without an end."""
         if not self._poll.poll(_STOP_TIMEOUT * 1000):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
 
 class Zygote:
-    """Starts processes as forks of a loaded one, which it starts again if it ended.
+    """Starts processes as forks of a loaded process, and restarts the loaded process if it ended.
 
     command: arguments of the Python interpreter. The program calls `fork_for_orders`.
     """
@@ -101,7 +101,7 @@ class Zygote:
         return self._orders
 
     def stop(self) -> None:
-        """Ends the zygote; what it forked goes on."""
+        """Ends the zygote; its forks go on."""
         with self._lock:
             self._end()
 

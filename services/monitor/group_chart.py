@@ -66,7 +66,7 @@ def published_group_errors(public: PublicLog) -> tuple[GroupError, ...]:
 
 
 def group_figure(table: Row) -> GroupFigure | None:
-    """The figure of what small groups can learn; None of no row.
+    """The figure of small groups' errors; None without a row.
 
     table: as `group_table` gives it
     """
@@ -118,6 +118,6 @@ def _name(row: Row) -> str:
 
 
 def _texts(row: Row) -> list[str]:
-    """The relative error of each size; a dash for a group that there cannot be."""
+    """The relative error by size; a dash for an impossible group."""
     by_size = {group["size"]: group["relative_half_width"] for group in row["groups"]}
     return [f"± {percent(by_size[n])}" if n in by_size else "–" for n in GROUP_SIZES]

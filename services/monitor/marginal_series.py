@@ -72,7 +72,7 @@ class MarginalSeries:
 
     @property
     def small(self) -> tuple[Figure, ...]:
-        """A figure of each value."""
+        """A figure of every value."""
         look = replace(self.look, ends=False)
         return tuple(
             Figure(

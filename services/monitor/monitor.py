@@ -49,7 +49,7 @@ def _of_one_log(options: argparse.Namespace) -> bool:
 
 
 def _names(options: argparse.Namespace) -> list[str]:
-    """The declared names of the host. Raises UserError for an address that has none."""
+    """The declared names of the host. Raises UserError for an address without a name."""
     url = options.url
     host = urlsplit(url).hostname if url.startswith(("https://", "http://")) else None
     if url and host is None:

@@ -192,7 +192,7 @@ def _shown(application: FastAPI, watch: Watch, root: str) -> None:
 
 
 def _close(application: FastAPI, access: Access, watch: Watch, study: Path, root: str) -> None:
-    """Adds the form that closes the open period, after a look at what it holds."""
+    """Adds the form for closing the open period after a look at its contents."""
     acting = Lock()
 
     @application.get("/close")

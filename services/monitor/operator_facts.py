@@ -163,7 +163,7 @@ def gather(study: Path) -> Facts:
 
 
 def _plan(plan: Plan, last: str | None) -> tuple[PlannedPeriod, ...]:
-    """The planned charge of each period. last: the last closed period, whose charge was made."""
+    """The planned charge of every period. last: the last closed period, whose charge was made."""
     periods, rows = plan.study.periods, []
     closed = 0 if last is None else periods.numbers[last]
     gate = period_gate(plan.study)

@@ -68,7 +68,7 @@ class FusedFields(_Typed):
 
 
 class SampledFields(_Typed):
-    """The error of a share as one about the population. covers: what it covers, in words."""
+    """The error of a share about the population. covers: the covered kinds of error, in words."""
 
     standard_error: float
     interval: list[float]

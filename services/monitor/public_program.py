@@ -182,7 +182,7 @@ def serve_state(
 
 
 def _load() -> None:
-    """Loads what every fork needs, so that the forks share its memory."""
+    """Loads the modules of all forks, so that the forks share memory."""
     import_module("stream_dp.log.sqlite")
     pa.array([0])  # pyarrow looks for pandas at the first array
 

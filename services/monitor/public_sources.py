@@ -76,7 +76,7 @@ def named_once(sources: Iterable[tuple[str, Source]]) -> dict[str, Source]:
 
 
 def _addresses(arguments: Sequence[str]) -> Iterator[str]:
-    """The addresses of public logs, those of a folder one by one. Raises UserError."""
+    """The addresses of public logs, with the logs of folders listed. Raises UserError."""
     for source in arguments:
         if is_folder(source):
             files = sorted(Path(source).glob(f"*{_PUBLIC}"))

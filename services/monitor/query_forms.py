@@ -111,7 +111,7 @@ def _number(text: str, label: str) -> int:
 
 @dataclass(frozen=True)
 class PageQuery:
-    """A question of the page of a release, as its address has it.
+    """A question of a release's page, read from the address.
 
     count: whether the answer is a number, not a share.
     beside: other releases.
@@ -194,7 +194,7 @@ def builder(study: Study, declared: Release) -> dict[str, object]:
 
 
 def other_base(public: PublicLog, answer: Answer, query: str) -> tuple[str, str] | None:
-    """The other people of whom a share can be, in words, and its query; None if there are none.
+    """The alternative base of a share, in words, with its query; None for a share with one base.
 
     answer: to the query.
     """

@@ -105,7 +105,7 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
 
 
 def price_words(public: PublicLog) -> str:
-    """What everything that is published tells about one unit, in a sentence."""
+    """A sentence on the information about one unit in all published records."""
     unit, facts = public.study.unit, published_facts(public)
     if facts.simulated:
         return "The noise is SIMULATED: it protects nobody, and has no price."
@@ -166,7 +166,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
 
 
 def _gate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
-    """The row about the gate of a certificate's period, if there is one."""
+    """The row about the gate of a certificate's period, for gated periods."""
     gate, unit = certificate.gate, certificate.unit
     if gate is None:
         return ()

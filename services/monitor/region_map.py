@@ -192,7 +192,7 @@ def region_map(
 
 
 def _rough(value: float, step: float, measure: str) -> str:
-    """A number of the key, with as many decimals as tell it from the next one."""
+    """A number of the key, with enough decimals to differ from the next number."""
     factor, sign = (100, "%") if measure == "share" else (1, "")
     decimals = max(0, 1 - math.floor(math.log10(factor * step))) if step else 1
     return f"{factor * value:,.{min(decimals, 4)}f}{sign}"
@@ -220,7 +220,7 @@ def _people(answer: Answer, scale: float) -> tuple[float, Interval | None]:
 def _marks(
     answers: Mapping[Region, Answer], scale: Mapping[Region, float], paths: Sequence[Region]
 ) -> list[str]:
-    """A mark for each region that differs from all together, beyond the noise.
+    """A mark per region that differs from all together, beyond the noise.
 
     Each region has a noise of its own, so the variances of a region and of all together add up. A
     region is marked where it lies so many standard errors away that all regions with equal true
@@ -251,7 +251,7 @@ def _outline(outlines: Outlines, path: Region, regions: Collection[Region]) -> S
 
 
 def _rings(geometry: Mapping[str, Any]) -> list[Ring]:
-    """The rings of a Polygon or a MultiPolygon: outer ones in one turn, holes in the other."""
+    """The rings of a Polygon or a MultiPolygon: outer rings in one direction, holes in reverse."""
     kind, polygons = geometry.get("type"), geometry.get("coordinates", [])
     if kind not in ("Polygon", "MultiPolygon"):
         return []
@@ -308,7 +308,7 @@ def _projection(
 
 
 def _drawn_ring(ring: Ring) -> str:
-    """A ring as a path, without corners that lie within a pixel of the last one."""
+    """A ring as a path, without corners within a pixel of the last drawn corner."""
     drawn: Ring = []
     for corner in ring:
         if not drawn or math.dist(corner, drawn[-1]) >= _NEAREST:

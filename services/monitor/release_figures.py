@@ -226,7 +226,7 @@ def totals_look(public: PublicLog) -> Look:
 
 
 def totals_lines(public: PublicLog, declared: Release) -> list[Line]:
-    """A line for each total of a release that can be reached so far; none without totals."""
+    """Lines for the totals of a release that people can have reached; empty without totals."""
     if declared.totals is None:
         return []
     lines = []
@@ -255,7 +255,7 @@ def side_by_side(
     together: bool = False,
     panel: bool = False,
 ) -> tuple[Figure, ...]:
-    """Figures of a question to several releases, such as strata, on one vertical axis.
+    """Figures of a question to several releases, like strata, on a shared vertical axis.
 
     together: whether each fan contains all true answers of its curve together.
     panel: whether the synthetic panel's own answers are drawn.

@@ -136,7 +136,7 @@ def study_files(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def _files(arguments: Sequence[str]) -> Iterator[Path]:
-    """The study files, those of a folder one by one. Raises UserError."""
+    """The study files, with the files of folders listed. Raises UserError."""
     for argument in map(Path, arguments):
         if argument.is_dir():
             files = sorted(argument.glob("*.toml"))

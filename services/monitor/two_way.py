@@ -1,4 +1,4 @@
-"""Two columns of a data set as a heat map that marks what is beyond the noise."""
+"""Two columns of a data set as a heat map with marks beyond the noise."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TwoWay:
 
     @property
     def title(self) -> str:
-        """Which columns these are."""
+        """The names of both columns."""
         return f"{self.down} by {self.across} ({self.table}), % of {self.whom}"
 
     @property
@@ -181,7 +181,7 @@ def _synthetic(
 
 
 def beyond_independence(joint: JointAnswers, shape: tuple[int, int]) -> list[str]:
-    """A mark for each cell whose share is not that of independent columns, beyond the noise.
+    """Marks of cells with a share beyond noise from the share under independent columns.
 
     With r and c the sums of rows and columns, p_ij - r_i c_j is 0 for independent columns. Its
     variance is that of the first order (delta method). A cell is marked where it lies so many

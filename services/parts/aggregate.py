@@ -89,7 +89,7 @@ NO_SLOTS = np.zeros(0, np.int64)
 
 
 def due(workplace: Workplace, order: Order) -> tuple[DataSetRelease, ...]:
-    """The data sets that a close begins; none for a repeated close."""
+    """The data sets begun by a close; empty for a repeated close."""
     return workplace.study.due(order.number) if order.letters else ()
 
 

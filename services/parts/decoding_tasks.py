@@ -110,7 +110,7 @@ def _with_cells(source: Source, task: SpilledPart) -> Closing:
 
 
 def _ranges(snapshots: Snapshots, task: SpilledPart) -> Iterator[bytes]:
-    """The cells of a part in each file, at a span of bytes. Raises Inconsistent for lost files."""
+    """The cells of a part in every file, at a span of bytes. Raises Inconsistent for lost files."""
     for name, (begin, end) in zip(task.files, task.spans.tolist(), strict=True):
         blob = b""
         with snapshots.at(name, whole=False) as file, suppress(InvalidSeal):

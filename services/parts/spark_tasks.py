@@ -90,7 +90,7 @@ class RangeDecoder:
                     yield from _guarded(partial(self._decoded, range_index))
 
     def _decoded(self, range_index: int) -> pa.RecordBatch:
-        """The rows of one range: the cells of each part, and the counts."""
+        """The rows of one range: the cells of every part, and the counts."""
         blobs, done = decode(self.source, self.ranges[range_index])
         rejected = dict(done.rejected)
         counted = Counted(range_index, done.records, rejected, done.read_as, done.unknown)

@@ -14,7 +14,7 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def codebook(description: Description) -> bytes:
-    """The codebook of all tables: a file for each, a variable for each column."""
+    """The codebook of all tables: a file for each, a variable per column."""
     root = Element("codeBook", {"xmlns": _NAMESPACE, "version": "2.5"})
     _document(root, description)
     _study(root, description)
@@ -44,7 +44,7 @@ def _document(root: Element, description: Description) -> None:
 
 
 def _study(root: Element, description: Description) -> None:
-    """Adds the study: who made it, what it is about, its privacy, and how it may be used."""
+    """Adds the study: curator, subject, privacy and terms of use."""
     study, curator = description.study, description.study.curator
     described = _child(root, "stdyDscr")
     citation = _child(described, "citation")

@@ -1,4 +1,4 @@
-"""The description of a public log as values, from which each catalogue format is written."""
+"""The description of a public log: the values for all catalogue formats."""
 
 from __future__ import annotations
 

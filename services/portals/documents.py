@@ -22,7 +22,7 @@ from .series import COVARIANCE, COVARIANCE_COLUMNS, series_columns
 
 
 def datapackage(description: Description) -> bytes:
-    """The package of the first file of each table. Paths must be addresses or below it."""
+    """The package of the first file of every table. Paths must be addresses or below it."""
     package: Json = {
         "profile": "data-package",
         "name": description.name.lower(),
@@ -74,7 +74,7 @@ def _resource(table: DescribedTable) -> Json:
 
 
 def _field(column: DescribedColumn) -> Json:
-    """A column with its values, and the labels that say more than they."""
+    """A column with its values and more telling labels."""
     field: Json = {"name": column.name, "type": column.type, "description": column.label}
     if column.values:
         field["constraints"] = {"enum": [value for value, _ in column.values]}

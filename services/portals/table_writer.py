@@ -128,7 +128,7 @@ class _JsonWriter:
         return self
 
     def write_table(self, table: pa.Table) -> None:
-        """Writes the rows, each after the opening bracket or the comma that precedes it."""
+        """Writes the rows after the opening bracket, with commas between."""
         for batch in table.to_batches(_AT_ONCE):
             for row in batch.to_pylist():
                 self._file.write(self._separator + json.dumps(row).encode())

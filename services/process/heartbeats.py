@@ -132,7 +132,7 @@ class ReceivedHeartbeat:
 
 @dataclass
 class Heartbeats:
-    """The last heartbeat of each kind of process, up to the last `refresh`."""
+    """The last heartbeat of every kind of process, up to the last `refresh`."""
 
     log: Log
     last: dict[Process, ReceivedHeartbeat] = field(default_factory=dict)

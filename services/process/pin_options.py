@@ -1,4 +1,4 @@
-"""Options of commands that read a public log: what somebody kept of it elsewhere."""
+"""Options of commands that read a public log: facts kept by a reader elsewhere."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _JSON = {str: "string", float: "number", bool: "boolean"}
 
 @cache
 def _fields() -> tuple[tuple[str, type, bool], ...]:
-    """The name, the type and whether None is allowed, of each field of an answer."""
+    """The name, the type and whether None is allowed, of every field of an answer."""
     fields = []
     for name, hint in get_type_hints(FlatAnswer).items():
         kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
@@ -124,7 +124,7 @@ _ENCODE: dict[type, Callable[..., bytes]] = {
 def answer_records(
     answers: Iterable[FlatAnswer], time: float | None, schema: int | None = None
 ) -> list[Record]:
-    """A record for each answer.
+    """A record per answer.
 
     time: the publication's scheduled time in Unix seconds.
     schema: the id of `answer_avro` in a registry, for records of Avro; None for JSON.

@@ -169,7 +169,7 @@ class Jobs:
         self._report()
 
     def _report(self) -> None:
-        """Sets the facts of each job; tells the operator of each failure once."""
+        """Sets the facts of every job; tells the operator of every failure once."""
         for job, declared in self.open.items():
             state, reason = self._board.state(job), self._board.failure(job)
             reported = self._board.progress.get(job)

@@ -76,7 +76,7 @@ class Clocks:
         return ""
 
     def _warning(self, log: Callable[[], float], wall: float, steady: float) -> str:
-        """What a log's clock that is ahead will do, in words; it is read only now and then."""
+        """The effect of a fast clock of a log, in words. The clock is read now and then only."""
         if steady >= self._ahead[0]:
             text, lead = "", log() - wall
             if lead > TOLERANCE:

@@ -188,7 +188,7 @@ def _closed(study: Study, inputs: Inputs) -> PeriodPreview:
 
 
 class _Copy:
-    """A log that reads another up to its present ends and writes nothing.
+    """A read-only view of a log up to its present ends.
 
     Dead letters that are appended are counted in `rejected`; anything else is refused.
     """

@@ -159,7 +159,7 @@ class Dumps(Sequence[bytes]):
 def draw_noise(
     study: Study, source: NoiseSource, states: Sequence[ReleaseState], number: int
 ) -> list[Draw]:
-    """The noise of a period for each release, drawn before the counts are known."""
+    """The noise of a period per release, drawn before the counts are known."""
     times = [study.time(current.release, number) for current in states]
     return [
         source.draw(() if t is None else current.mechanism.demand(t))

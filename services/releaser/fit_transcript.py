@@ -111,11 +111,11 @@ class LogTranscript:
 
     @property
     def lease(self) -> Lease | None:
-        """The present lease in the records that are read; None before the first one."""
+        """The present lease in the read records; None before the first lease."""
         return self._lease
 
     def take_lease(self, holder: Heartbeat) -> bool:
-        """Takes the lease after the one that was read last. False if another worker came first."""
+        """Takes the lease after the last read lease. False if another worker came first."""
         last_writer = "" if self._lease is None else self._lease.writer
         self._log.append([lease_record(Lease(self._job, self._writer, last_writer, holder))])
         self._read()
@@ -186,7 +186,7 @@ class LogTranscript:
             self._decided[round_] = b"".join(self._pieces.pop(round_))
 
     def _follow(self, record: Stored) -> None:
-        """Takes a lease that follows the present one, whose unfinished rounds are dropped."""
+        """Takes a lease after the present lease, and drops its unfinished rounds."""
         with suppress(msgspec.MsgspecError):
             lease = msgspec.json.decode(record.value or b"", type=Lease)
             present = "" if self._lease is None else self._lease.writer

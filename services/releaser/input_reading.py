@@ -195,7 +195,7 @@ class Inputs:
         return InputFacts(unread, since, self.population.open_cells)
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
-        """Folds the records below the end of each partition into the population."""
+        """Folds the records below the end of every partition into the population."""
         records, rests = Records.of(batch.records), dict[int, Batch]()
         if beyond := {p: o for p, o in batch.next.items() if ends[p] < o}:
             rests = {p: Batch(records.beyond(p, ends[p]), {p: o}, False) for p, o in beyond.items()}

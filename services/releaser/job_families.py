@@ -1,4 +1,4 @@
-"""The jobs of each family: their inputs, fits and certificates.
+"""The jobs of every family: their inputs, fits and certificates.
 
 People come in the order of the keyed hashes of their ids, then unclaimed slots; members in the
 order of their table; sizes by region. So the same people give the same bytes, as one population or

@@ -84,7 +84,7 @@ class Parts(Protocol):
         """
 
     def returning(self) -> int:
-        """The people whom the gate counts, once they are counted."""
+        """The people counted by the gate, after the count."""
 
     def pass_gate(self) -> None:
         """Forgets the count of the gate."""
@@ -124,7 +124,7 @@ class Ending:
         return self.log.cut(REPORTS, time)
 
     def marker_awaited(self, number: int, markers: FoundMarkers) -> Event:
-        """The event that a period awaits before its marker, or that its gate holds it for."""
+        """The event awaited by a period before its marker, or by its gate."""
         label = self.periods.labels[number - 1]
         if markers.held == number:
             return held_event(self.context.file, label)
@@ -152,7 +152,7 @@ def held_event(file: str, label: str) -> Event:
 
 @dataclass
 class OpenPeriod:
-    """The open period, which goes on to the next at each close.
+    """The open period, which goes on to the next at every close.
 
     gate: the entry with the gate of the open period, or None before it is drawn.
     """
@@ -234,7 +234,7 @@ class OpenPeriod:
 
 @dataclass
 class Recovered:
-    """The state of the loop: recovered at the start, and updated at each step.
+    """The state of the loop: recovered at the start, and updated at every step.
 
     number: of the open period at the start.
     ledger: with the charges of every closed period.
@@ -285,7 +285,7 @@ POLL, SOON = 0.5, 0.1  # seconds between checks, in general and while only jobs 
 
 @dataclass
 class PeriodReading:
-    """Reads the input to the close of each period.
+    """Reads the input to the close of every period.
 
     source, context: as in `Releaser`.
     meanwhile: called again and again while a period waits.

@@ -107,7 +107,7 @@ class Publisher:
         return True
 
     def _due(self, entry: Entry) -> float | None:
-        """The time of publication in Unix seconds, which never depends on reports; None: at once.
+        """The time of publication in Unix seconds, independent of reports; None: at once.
 
         That is a declared delay after the scheduled close, or after the last marker of the period.
         """

@@ -1,4 +1,4 @@
-"""Jobs of sizes of places: the people of each place by region, their fit, and their certificate.
+"""Jobs of sizes of places: the people of every place by region, their fit, and their certificate.
 
 A result states the method of each level, which may have been chosen privately. Cost and noise
 follow from the declaration.

@@ -229,7 +229,7 @@ def _check_reports(
 def _tell_of_rejections(
     log: Log, study: Study, told: set[Reason], tell: Callable[[str], object]
 ) -> None:
-    """Warns of cells that the releaser rejected for other reasons than those in `told`."""
+    """Warns of cells rejected by the releaser for reasons outside `told`."""
     rejections, _ = read_rejections(log, Placing(study, None))
     lines = rejections_text({r: cells for r, cells in rejections.items() if r not in told})
     if lines:

@@ -194,7 +194,7 @@ class Worker:
     def _begin(
         self, board: JobBoard, job: Job, attempt: int, transcript: LogTranscript
     ) -> int | None:
-        """The number of decided rounds; None if the job fails, as it ends every worker there."""
+        """The number of decided rounds; None if the job fails for every worker."""
         if self.retries is None:
             return 0
         rounds = len(transcript.rounds())

@@ -49,7 +49,7 @@ def protect(paths: Iterable[Path]) -> None:
 
 
 def _protect(path: Path, status: os.stat_result) -> None:
-    """Closes a file to others, and tells it. Raises UserError for another user's file."""
+    """Makes a file private, with a notice. Raises UserError for another user's file."""
     mode = stat.S_IMODE(status.st_mode)
     if not mode & _OTHERS:
         return

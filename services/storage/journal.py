@@ -110,7 +110,7 @@ class Counted(Protocol):
 
     @property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """The counts of each release's mechanism."""
+        """The counts of every release's mechanism."""
 
 
 @dataclass(frozen=True)

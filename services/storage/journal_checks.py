@@ -87,7 +87,7 @@ def check_growth(entries: Sequence[Entry], found: TopicInfo) -> None:
 def reading_entry(
     entries: Sequence[Entry], found: TopicInfo, *, moved: bool, kept: Callable[[], bool]
 ) -> Message | None:
-    """Builds the entry with the topic of reports that is found; None if the journal reads it.
+    """Builds the entry for the found topic of reports; None if the journal reads this topic.
 
     Partitions that were added are read from their beginning, for the open period. So is another
     topic, whose reports for closed periods are rejected.

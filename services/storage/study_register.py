@@ -1,4 +1,4 @@
-"""The register of all studies that touch a population, which adds up what they cost its people.
+"""The register of all studies of a population, with the sum of their costs for its people.
 
 A file of lines, each a JSON object with the hash of the line before: the first declares the
 population and the most rho, the others are studies and their beginnings. Zero-concentrated

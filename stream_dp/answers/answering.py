@@ -94,7 +94,7 @@ def tables_by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:
 
 
 class PublishedLog(Protocol):
-    """A public log after reading and checking, such as `stream_dp.client.PublicLog`.
+    """A public log after reading and checking, like `stream_dp.client.PublicLog`.
 
     cache: a folder for factors that take long to compute, None for no cache
     """
@@ -132,7 +132,7 @@ class Answering(ABC):
         """Examples of queries to a release."""
 
     def regions(self, name: str) -> list[Region]:
-        """A region of each level, for examples of queries. Empty for releases without sizes."""
+        """A region of every level, for examples of queries. Empty for releases without sizes."""
         return []
 
     def periods(self, name: str, query: str | None) -> list[str]:
@@ -370,7 +370,7 @@ class TableAnswers(Answering):
 
 
 class SizesAnswers(Answering):
-    """Answers about sizes of places. The noise of each region and period is independent."""
+    """Answers about sizes of places. The noise of every region and period is independent."""
 
     def queries(self, name: str) -> list[str]:
         return list(EXAMPLES)

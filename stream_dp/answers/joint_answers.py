@@ -80,7 +80,7 @@ class Ratios:
         return cls(*(np.array([number]) for number in numbers))
 
     def intervals(self, z: float = QUANTILE) -> ShareIntervals:
-        """The intervals of the noise. z: standard errors to each side of a normal answer."""
+        """The intervals of the noise. z: standard errors to every side of a normal answer."""
         shares, noise = self._shares(z)
         n = self.people
         low, high = self._ends(shares, noise, np.zeros_like(shares), z)
@@ -191,7 +191,7 @@ def _binomial_quantile(q: float, n: int, p: float) -> int:
 
 
 def _maxima(correlation: Floats) -> Floats:
-    """The largest |error| of each draw, (DRAWS,)."""
+    """The largest |error| of every draw, (DRAWS,)."""
     values, vectors = np.linalg.eigh(correlation)
     # The symmetric root is unique, whatever vectors a machine's library finds.
     root = vectors * np.sqrt(np.maximum(0.0, values)) @ vectors.T

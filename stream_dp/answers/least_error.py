@@ -47,7 +47,7 @@ class ErrorWeights:
         return {(g.family, g.past, g.future, g.large): g for g in self.groups}
 
     def group(self, family: str, past: int, future: int, large: bool) -> GroupWeights | None:
-        """The weights of a cell; those of the other size where nothing was learned of its own."""
+        """The weights of a cell's size, or of the next size without weights for this size."""
         own = self._by_key.get((family, past, future, large))
         return own or self._by_key.get((family, past, future, not large))
 
@@ -255,7 +255,7 @@ class Estimate:
 
     @property
     def factor(self) -> float:
-        """The errors to each side of the interval."""
+        """The errors to every side of the interval."""
         return max(term.correction.family.factor for term in self.terms)
 
     @property

@@ -200,7 +200,7 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Equalities:
-    """of_block: the columns of G on each block's unknowns, (equalities, n) each. right_side: f,
+    """of_block: the columns of G on every block's unknowns, (equalities, n) each. right_side: f,
     (equalities,)
     """
 

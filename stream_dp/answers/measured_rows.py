@@ -78,7 +78,7 @@ class ReleaseMeasurements:
         return mechanism(self.study, self.declared)
 
     def measuring(self, values: Sequence[Floats]) -> ReleaseMeasurements:
-        """The same measurements with other values. values: of each message"""
+        """The same measurements with other values. values: of every message"""
         messages = zip(self.messages, values, strict=True)
         other = ReleaseMeasurements(
             self.study,
@@ -182,7 +182,7 @@ class ReleaseMeasurements:
         return self.window.measured
 
     def counters(self) -> Iterator[tuple[int, TotalMeasurements]]:
-        """Each threshold with rows so far, and the measurements of its steps so far."""
+        """The thresholds with rows up to t, and the measurements of their steps."""
         for b, sections in self._slices_of_counters.items():
             placed = self.placed_counter(b)
             assert placed is not None
@@ -197,7 +197,7 @@ class ReleaseMeasurements:
 
     @cached_property
     def _slices_of_counters(self) -> dict[int, list[Slice]]:
-        """The slices of each counter, in the order of its rows."""
+        """The slices of every counter, in the order of its rows."""
         sections: dict[int, list[Slice]] = {}
         for section in self.slices:
             if section.b is not None:

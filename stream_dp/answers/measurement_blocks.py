@@ -241,7 +241,7 @@ class CounterBlock(RootBlock):
 
     @property
     def _single(self) -> bool:
-        """Whether a single counter has a row for each step: its rows are a root."""
+        """Whether a single counter has a row per step: its rows are a root."""
         return len(self.sources) == 1 and self.sources[0].values.size == self.size
 
     def _root(self) -> tuple[Floats, bool]:
@@ -342,7 +342,7 @@ class CoupledBlock(RootBlock):
 
     @property
     def _single(self) -> bool:
-        """Whether a single release has a row for each step."""
+        """Whether a single release has a row per step."""
         return all(
             len(sources) == 1 and sources[0].values.size == size
             for sources, size in zip(self.sources, self.sizes, strict=True)

@@ -201,7 +201,7 @@ def drift_prior(filters: Sequence[Filters]) -> Floats:
 
 
 def _cell_weights(of_cells: Floats, prior: Floats) -> Floats:
-    """(FILTERS, cells) the weights of the filters in each cell of a set."""
+    """(FILTERS, cells) the weights of the filters in every cell of a set."""
     likelihoods = np.exp(of_cells - of_cells.max(0))
     cells, present = of_cells.shape[1], prior
     for _ in range(_CELLS):

@@ -277,7 +277,7 @@ def _number(word: str) -> bool:
 
 
 def _event_value(text: str, event: str, attribute: str) -> str:
-    """The value, or the part of a product, in an event such as `poverty=1`."""
+    """The value, or the part of a product, in an event like `poverty=1`."""
     if "&" in attribute:
         return event
     name, _, value = event.rpartition("=")
@@ -294,7 +294,7 @@ def nearest(word: str, choices: Iterable[object]) -> str:
 
 
 def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> WindowQuery:
-    """The query for a pattern. words: of each period a value, several joined by |, or ? for any."""
+    """The query for a pattern. words: by period a value, several joined by |, or ? for any."""
     q, width = len(values), len(words)
     symbols = _all(text, q, width)
     mask = np.ones(q**width, bool)
@@ -305,7 +305,7 @@ def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> Wind
 
 
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
-    """The codes of the values in a word such as 'none|some'. text: the query, for errors."""
+    """The codes of the values in a word like 'none|some'. text: the query, for errors."""
     all_codes = []
     for value in word.split("|"):
         codes = matching_codes(value, values)
@@ -325,7 +325,7 @@ def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:
 
 
 def _run(hits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The longest run in each row."""
+    """The longest run in every row."""
     longest = run = np.zeros(hits.shape[0], np.int64)
     for column in hits.T:
         run = (run + 1) * column

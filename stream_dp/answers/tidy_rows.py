@@ -238,7 +238,7 @@ def _base(best: StreamEstimator, number: int, base: WindowQuery) -> _People:
 def _counts(
     answers: Answers, numbers: Sequence[int], texts: Sequence[str], z: float
 ) -> Iterator[Row]:
-    """The rows of answers, each as a count and, where there is one, as a share.
+    """The rows of answers: a count, and a share if the answer has a share.
 
     numbers, texts: of each answer, its period and its query.
     """

@@ -428,7 +428,7 @@ class Bonds:
             yield from self._equal(entries.until(number), number, happened >= b)
 
     def _entered(self, first: int, number: int, entries: EntryUnknowns) -> Iterator[Equality]:
-        """S_0 is everybody, or where people may be absent those present in some period so far."""
+        """S_0 is everybody; where people may be absent, everybody present in a period up to t."""
         if self.absent is None:
             yield from self._equal(entries.until(number), number, np.ones(self.windows.q, bool))
         elif number - first < self.windows.width:

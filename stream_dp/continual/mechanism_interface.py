@@ -139,10 +139,10 @@ class Mechanism(Protocol[S]):
 
     @property
     def charges(self) -> tuple[Fraction, ...]:
-        """The cost in rho of each period, (T,)."""
+        """The cost in rho of every period, (T,)."""
 
     def demand(self, t: int) -> Demand:
-        """The noise of period t: the variance and the size of each vector."""
+        """The noise of period t: the variance and the size of every vector."""
 
     def init(self) -> S:
         """The state before the first period."""

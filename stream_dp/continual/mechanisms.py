@@ -1,4 +1,4 @@
-"""The mechanism of each family of panels."""
+"""The mechanism of every family of panels."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Picture:
         return "\n".join([*lines, "</svg>", ""])
 
     def png(self) -> bytes:
-        """The picture as PNG, twice as many pixels as units. Raises UserError without resvg."""
+        """The picture as PNG, two pixels per unit. Raises UserError without resvg."""
         try:
             from resvg_py import svg_to_bytes
         except ImportError:

@@ -45,7 +45,7 @@ def write_mark(path: Path, content: bytes) -> None:
 
 
 def make_folder(folder: Path, *, public: bool = False) -> None:
-    """Makes a folder and those above it, unless they are there, durable on return. Raises OSError.
+    """Makes a folder and its missing parents, durable on return. Raises OSError.
 
     public: whether others may read them; by default their mode is 0700.
     """

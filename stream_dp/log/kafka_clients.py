@@ -85,7 +85,7 @@ def is_transient(error: KafkaException | TimeoutError) -> bool:
 
 
 def forbidden(deed: str, resource: str, right: str) -> Forbidden:
-    """Makes the error to raise without a right. resource: such as "topic 'x.journal'"."""
+    """Makes the error to raise without a right. resource: like "topic 'x.journal'"."""
     return Forbidden(f"kafka: no right to {deed} {resource}; grant {right} on it")
 
 

@@ -339,7 +339,7 @@ class KafkaReader:
     def _skip_blocked(
         self, topic: str, limit: int, next_offsets: Positions, records: Records
     ) -> None:
-        """Adds an unreadable record for each record of batches beyond decompression."""
+        """Adds an unreadable record per record of batches beyond decompression."""
         name = self._topics.name(topic)
         for partition, blocked_offset in self._blocked.items():
             first = max(blocked_offset, next_offsets[partition])

@@ -134,7 +134,7 @@ class Topics:
         return settings | _COMPACTED if topic in self._latest else settings
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
-        """Describes how topics differ from the result of `create`, a line for each fault."""
+        """Describes how topics differ from the result of `create`, a line per fault."""
         problems = list[str]()
         for topic, count in topics.items():
             try:
@@ -199,7 +199,7 @@ class Topics:
         return self._admin.ask(f"kafka: {text} cannot be checked", ask, listed, denied)
 
     def hazards(self, topics: Iterable[str]) -> list[str]:
-        """Describes settings with which topics lose or refuse records, a line for each fault."""
+        """Describes settings with which topics lose or refuse records, a line per fault."""
         return [
             line
             for topic, settings in self._settings_of(topics).items()

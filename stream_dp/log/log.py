@@ -222,10 +222,10 @@ class Log(Protocol):
         """Creates the topics that do not exist. topics: the number of partitions by name."""
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
-        """Describes how topics differ from the result of `create`, a line for each fault."""
+        """Describes how topics differ from the result of `create`, a line per fault."""
 
     def hazards(self, topics: Iterable[str]) -> list[str]:
-        """Describes settings with which topics lose or refuse records, a line for each fault.
+        """Describes settings with which topics lose or refuse records, a line per fault.
 
         A single request. Other faults, such as too few replicas, may pass by themselves.
         """
@@ -237,7 +237,7 @@ class Log(Protocol):
         """Describes a topic. Raises Missing if the topic does not exist."""
 
     def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
-        """Describes the topics that exist, with as few requests as for one topic."""
+        """Describes the existing topics with the number of requests for a single topic."""
 
     def cut(self, topic: str, time: float) -> Positions:
         """Returns, by partition, the offset of the first record appended at or after `time`.

@@ -55,7 +55,7 @@ class Message:
 
     @cached_property
     def listed(self) -> list[PartListing]:
-        """The name, length and SHA-256 of each part in the manifest."""
+        """The name, length and SHA-256 of every part in the manifest."""
         return [(p["name"], p["bytes"], p["sha256"]) for p in json.loads(self.manifest)["parts"]]
 
     def part(self, name: str) -> bytes:

@@ -142,7 +142,7 @@ class SealedLog:
             yield _Owner(self, writer)
 
     def _sealed(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Records encrypted for their topic and partition; those of unsealed topics as they are."""
+        """Records encrypted for their topic and partition; records of unsealed topics unchanged."""
         for record in records:
             if record.topic in self._unsealed:
                 yield record

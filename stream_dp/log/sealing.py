@@ -63,7 +63,7 @@ class Keyring:
 
     @cached_property
     def ids(self) -> tuple[bytes, ...]:
-        """The id of each key: KEY_ID bytes derived from the key."""
+        """The id of every key: KEY_ID bytes derived from the key."""
         return tuple(derived_key(key, b"stream-dp key id", b"")[:KEY_ID] for key in self.keys)
 
     def key(self, key_id: bytes) -> bytes | None:

@@ -44,7 +44,7 @@ _LEAST, _MOST = Fraction(1, 10**12), 10**6  # of a declared rho
 
 @dataclass(frozen=True)
 class Goal:
-    """The largest permitted error of answers at each period, on publication.
+    """The largest permitted error of answers at every period, on publication.
 
     queries: releases with a query
     error: half of the interval's width
@@ -88,7 +88,7 @@ class NeededBudget:
     error: float
 
     def as_dict(self) -> dict[str, object]:
-        """The budget as JSON: rho of each release, and of all as (epsilon, delta)."""
+        """The budget as JSON: rho by release, and the total as (epsilon, delta)."""
         return {
             "releases": {r.name: str(r.rho) for r in self.study.releases},
             "rho": str(self.study.rho),

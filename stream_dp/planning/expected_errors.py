@@ -125,7 +125,7 @@ def expected_errors(
 
 
 def response_words(study: Study, errors: Sequence[ExpectedError]) -> list[str]:
-    """A line on shares of those who answer, if people can be absent in an answer; else none."""
+    """Lines on shares of respondents if people can be absent in an answer; else empty."""
     windows = {e.release for e in errors if e.share is not None and e.query.split()[0] != "total"}
     if all(study.alphabet(study.release(name)).absent is None for name in windows):
         return []
@@ -159,7 +159,7 @@ def _errors(
     numbers: Sequence[int],
     people: int | None,
 ) -> Iterator[tuple[float, float | None]]:
-    """The standard errors of the count and the share at each period, from a planned stream."""
+    """The standard errors of the count and the share at every period, from a planned stream."""
     release = next(r for r in stream.releases if r.declared.name == declared.name)
     best = StreamEstimator(stream, release)
     for number in numbers:

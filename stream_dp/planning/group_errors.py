@@ -49,12 +49,12 @@ class GroupError:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of groups that there can be."""
+        """The possible sizes of groups."""
         return tuple(n for n in GROUP_SIZES if self.most is None or n <= self.most)
 
     @property
     def least(self) -> int | None:
-        """The size of the smallest usable group; None if there is none."""
+        """The size of the smallest usable group; None without a usable group."""
         size = math.ceil(self.half_width / USABLE)
         return size if self.most is None or size <= self.most else None
 
@@ -115,7 +115,7 @@ def rule_words(unit: str) -> str:
 
 
 def group_errors(study: Study, counts: Mapping[Family, Count]) -> tuple[GroupError, ...]:
-    """The errors of a count of each release, in the order of the study, strata each by itself.
+    """The errors of a count of every release, in the order of the study, strata each by itself.
 
     counts: by family, the row of a release; None if it counts no people
     """

@@ -107,7 +107,7 @@ def _queries(study: Study, release: Release, mechanism: AnyMechanism) -> list[Qu
 def simulated_errors(
     study: Study, release: Release, mechanism: AnyMechanism, *, work: int = _WORK
 ) -> tuple[PanelError, ...]:
-    """The errors of a release's example queries, of each the larger one of both priors.
+    """The errors of a release's example queries, of every the larger one of both priors.
 
     work: about the rows, and patterns times `_BIN_WORK`, over all periods and repetitions
     """
@@ -333,7 +333,7 @@ def _counts(
 def _increments(
     truth: Symbols, horizon: int, events: Sequence[int], absent: int | None
 ) -> Iterator[Ints]:
-    """By period, the people whose total reaches b, b = 1..T, and those who enter: (T + 1,)."""
+    """By period, the people reaching total b, b = 1..T, and the people entering: (T + 1,)."""
     totals, entered = np.zeros(len(truth), np.int64), np.zeros(len(truth), bool)
     for column in truth.T:
         happens = np.isin(column, events)

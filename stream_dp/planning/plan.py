@@ -183,7 +183,7 @@ class Plan:
         return *lines, *gate_warnings(study), *event_warnings(study)
 
     def as_dict(self) -> Json:
-        """The plan as JSON, as `check --json` prints it."""
+        """The plan as JSON for `check --json`."""
         study = self.study
         return {
             "study": study.name,
@@ -236,7 +236,7 @@ class Plan:
         return html_rows(title, ["release", "kind", "rho", "charges", "mechanism"], rows)
 
     def text(self) -> str:
-        """The plan in words, as `check` prints it."""
+        """The plan in words for `check`."""
         study, labels = self.study, self.study.periods.labels
         lines = [
             f"study {study.name}: {study.periods.extent}",

@@ -111,7 +111,7 @@ class Planned:
 
     @cached_property
     def groups(self) -> tuple[GroupError, ...]:
-        """The error of each query's count at its last period, by the size of a group."""
+        """The error of every query's count at its last period, by the size of a group."""
         last = {(row.release, row.query): row.count for row in self.errors}
         return tuple(
             group_error(self.study, self.study.release(name), query, error)
@@ -132,7 +132,7 @@ class Planned:
         return {**asdict(row), **halves}
 
     def text(self, *, long: bool = False) -> str:
-        """In words: a line for each query. long: with every period, and the errors of groups."""
+        """In words: a line per query. long: with every period, and the errors of groups."""
         lines = self._table() if long else self._last_periods()
         if self.needed is not None:
             lines += self._needed(self.needed)

@@ -80,7 +80,7 @@ def _named_columns(frame: Any, name: str) -> Any:
 
 
 def _column_faults(frame: Any, name: str) -> list[str]:
-    """A line for each column of a table of pandas that is no column of Arrow."""
+    """A line per column of a table of pandas that is no column of Arrow."""
     lines = []
     for column in frame.columns:
         cells = frame[column]
@@ -146,7 +146,7 @@ def _polars_like(table: pa.Table, like: Any) -> Any:
 
 
 def _library(table: object) -> str | None:
-    """The library that a table is of: pandas, polars, or None for another one."""
+    """The library of a table: pandas, polars, or None if unknown."""
     modules = (kind.__module__.partition(".")[0] for kind in type(table).__mro__)
     return next((module for module in modules if module in {"pandas", "polars"}), None)
 

@@ -22,7 +22,7 @@ _JOINED = 8
 
 @dataclass(frozen=True)
 class Cells:
-    """Columns of equal length, a row for each cell (person, period, attribute).
+    """Columns of equal length, a row per cell (person, period, attribute).
 
     hi, lo: the two halves of the 128-bit keyed hash of the person's id.
     period: its number, from 1.
@@ -169,7 +169,7 @@ class WaitingCells:
 
 
 def _join_last(chunks: list[Cells]) -> None:
-    """Joins the last chunks if they are many and small, so that small batches make few arrays.
+    """Joins many small last chunks, so that small batches make few arrays.
 
     Chunks of a size are joined by _JOINED, so each cell is copied only few times.
     """
@@ -200,7 +200,7 @@ def latest_cells(cells: Cells) -> Cells:
 
 
 def rows_by_kind(cells: Cells) -> list[NDArray[np.int64]]:
-    """Returns the rows of each period and attribute, in unchanged order."""
+    """Returns the rows of every period and attribute, in unchanged order."""
     if not len(cells):
         return []
     attributes = np.uint32(int(cells.attribute.max()) + 1)

@@ -33,7 +33,7 @@ Strata = NDArray[np.unsignedinteger] | None
 
 @dataclass(frozen=True)
 class Layer:
-    """The history of each person, shared by several releases.
+    """The history of every person, shared by several releases.
 
     releases: of the same attributes, and of everybody or of strata of the same fixed attribute.
     by: the fixed attribute; None for releases of everybody.
@@ -87,11 +87,11 @@ class Layer:
         return self.study.attributes[self.by].codes[release.where[self.by]]
 
     def strata(self, codes: Codes) -> Strata:
-        """Returns the stratum of each slot."""
+        """Returns the stratum of every slot."""
         return None if self.by is None else codes[self.by]
 
     def symbols(self, codes: Codes) -> NDArray[np.uint32]:
-        """Returns the symbol of each slot from the codes of the attributes."""
+        """Returns the symbol of every slot from the codes of the attributes."""
         alphabet = self.alphabet
         symbols: NDArray[np.uint32] = np.zeros(1, np.uint32)
         for name, values in zip(alphabet.attributes, alphabet.symbols, strict=True):
@@ -232,7 +232,7 @@ class Rise:
     enters: NDArray[np.bool_]
 
     def counts(self, members: Members) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yields the name of each release and its rises, (T + 1,).
+        """Yields the name of every release and its rises, (T + 1,).
 
         They are how many people's total reached b in this period, b = 1..T, and how many were
         present for the first time: the increments of the sums S_b of Bun et al. 2024, Algorithm 2.
@@ -246,7 +246,7 @@ class Rise:
 
 @dataclass(frozen=True)
 class Members:
-    """The slots of each stratum, of a range of slots.
+    """The slots of every stratum, of a range of slots.
 
     order: slots by stratum; None if everybody is in one stratum.
     ends: by stratum, the end of its slots in `order`.

@@ -37,7 +37,7 @@ def sorted_rows(hi: Halves, lo: Halves) -> tuple[NDArray[np.int64], NDArray[np.b
 
 
 def last_rows(hi: Halves, lo: Halves) -> NDArray[np.int64]:
-    """Returns the last row of each hash, in the order of the hashes."""
+    """Returns the last row of every hash, in the order of the hashes."""
     order, begins = sorted_rows(hi, lo)
     return order if begins.all() else order[np.append(begins[1:], True)]
 

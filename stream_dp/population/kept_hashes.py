@@ -43,7 +43,7 @@ class Fingerprints:
         self._constant, self._of_length, self._of_words = factors[0], factors[1], factors[2:]
 
     def of(self, ids: pa.Array) -> Words:
-        """Returns the fingerprint of each id, (n, 2), with a first word other than 0.
+        """Returns the fingerprint of every id, (n, 2), with a first word other than 0.
 
         ids: an array of `large_binary` without nulls, none longer than LONGEST.
         """

@@ -1,4 +1,4 @@
-"""The population: the confidential state of each person, and the counts of a closed period.
+"""The population: the confidential state of every person, and the counts of a closed period.
 
 Each person has a slot in dense arrays, found by the keyed hash of the id in a sorted
 array. Cells wait in columns until their period closes. The state at a cut is a function of the
@@ -59,7 +59,7 @@ class ClosedPeriod:
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """The counts of each release's mechanism."""
+        """The counts of every release's mechanism."""
         return self.count(slice(self.nobody, None))
 
 
@@ -97,7 +97,7 @@ class FinalCells:
 
     @classmethod
     def of(cls, cells: Cells) -> FinalCells:
-        """Finds the last cell of each person and attribute.
+        """Finds the last cell of every person and attribute.
 
         People are sorted once for all attributes, by their reports.
 
@@ -422,7 +422,7 @@ class Population:
 
 
 def cells_by_period(cells: Cells) -> dict[int, int]:
-    """Counts the cells of each period."""
+    """Counts the cells of every period."""
     if len(cells) and cells.period.min() == (number := int(cells.period.max())):
         return {number: len(cells)}  # usually
     counts = np.bincount(cells.period)

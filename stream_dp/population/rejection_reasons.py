@@ -1,4 +1,4 @@
-"""The reasons for rejecting a report or a cell, such as lateness.
+"""The reasons for rejecting a report or a cell, like lateness.
 
 A reason never quotes the report. `report_judging.py` decides on each report alone, and
 `population.py` on cells that the close rejects.

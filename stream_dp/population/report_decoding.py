@@ -125,7 +125,7 @@ class ReadAs(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Templates:
-    """The common content of several reports beside the id, a column for each template.
+    """The common content of several reports beside the id, a column per template.
 
     period: the period's number, 0 for a period outside of the study.
     code: by attribute, the code of its value, NOT_SAID or REFUSED.

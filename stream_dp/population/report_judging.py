@@ -176,7 +176,7 @@ def plain_text(value: object) -> str | None:
 
 
 def whole_number(value: object, most: int = 2**53) -> object:
-    """Returns a float without a fraction as a whole number, and any other value as it is.
+    """Returns a float without a fraction as a whole number, and any remaining value unchanged.
 
     most: the largest number all of whose digits a float holds.
     """

@@ -23,7 +23,7 @@ class Part:
 
 
 def part_of(hi: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
-    """Returns the index of each person's part, of `count` parts. hi: the first half of the hash."""
+    """Returns everybody's part, of `count` parts. hi: the first halves of hashes."""
     bits = count.bit_length() - 1
     if bits == 0:
         return np.zeros(hi.shape[0], np.intp)

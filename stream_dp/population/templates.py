@@ -97,7 +97,7 @@ def _pieces(values: pa.Array, begins: list[NDArray[np.int64]]) -> pa.Array:
 def _id_starts(
     values: pa.Array, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Returns the offset of each id, or the value's end if no key is found."""
+    """Returns the offset of every id, or the value's end if no key is found."""
     start = ends
     for key in _KEYS:
         key_offset = pc.find_substring(values, key).to_numpy()

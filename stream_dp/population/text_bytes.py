@@ -1,4 +1,4 @@
-"""The bytes of a column of texts, read without a look at each text."""
+"""The bytes of a column of texts, read without a look at every text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def has_byte(texts: pa.Array, among: NDArray[np.bool_]) -> bool:
-    """Whether some text has one of these bytes. among: (256,) by byte."""
+    """Whether any text contains a byte of the set. among: (256,) by byte."""
     return bool(among[text_bytes(texts)[0]].any())
 
 

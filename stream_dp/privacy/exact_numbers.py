@@ -34,7 +34,7 @@ def exact_number(name: str, value: object) -> Fraction:
 
 
 def exact_field(default: Fraction | None = None) -> Any:
-    """A field of a dataclass that takes any number, and holds it as a Fraction.
+    """A field of a dataclass: takes any number and holds a Fraction.
 
     default: of the field; None for a field without one.
     """

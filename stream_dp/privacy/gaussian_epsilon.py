@@ -54,7 +54,7 @@ def gaussian_epsilon(rho: Fraction, delta: Fraction, least: Fraction) -> Decimal
 
 
 def _best_share(rho: float, least: float, above: float) -> Fraction | None:
-    """A good f, which need not be the best. None if none is allowed."""
+    """A good f, not always the best; None if no f is allowed."""
     best: tuple[float, Fraction] | None = None
     for step in range(13, 200):
         share = Fraction(step, 100) / Fraction(math.ceil(least * 1000), 1000)

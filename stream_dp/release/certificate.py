@@ -154,7 +154,7 @@ class Certificate(BaseModel):
 
     @property
     def ancestors(self) -> dict[str, Fraction]:
-        """By period, the rho of each earlier table that the release descends from."""
+        """By period, the rho of every earlier table that the release descends from."""
         return {period: rho for period, rho in self.fused_with.items() if rho}
 
     def _repr_html_(self) -> str:
@@ -347,7 +347,7 @@ class Published:
 
     @property
     def new_columns(self) -> tuple[str, ...]:
-        """The labels of the columns that it adds to a panel; none of a data set."""
+        """The labels of the columns added to a panel; empty for a data set."""
         return ()
 
     def refusal(self, why: str) -> Inconsistent:

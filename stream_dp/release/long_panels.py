@@ -1,4 +1,4 @@
-"""A panel in long form: a row for each synthetic person and period, as regressions take it."""
+"""A panel in long form for regressions: a row for every synthetic person and period."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream_dp.study import Periods
 
 
 def long_tables(periods: Periods, panel: Panel, day: pa.DataType) -> Iterator[pa.Table]:
-    """The columns row, period, first_day, last_day, and a column for each attribute.
+    """The columns row, period, first_day, last_day, and a column per attribute.
 
     A step is a whole number. The days are null if periods are steps without dates.
 

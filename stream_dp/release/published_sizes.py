@@ -243,7 +243,7 @@ def _require_consistent(tables: SizesTables, depth: int) -> None:
 
 
 def _parents(regions: pa.Table, level: Int64Array) -> Int64Array:
-    """(regions,) the row of each region's parent, -1 for the top.
+    """(regions,) the row of every region's parent, -1 for the top.
 
     regions: the level, a column of names for each level below the top, and the number of places. A
         region of level n has n names, and "" after them.

@@ -55,7 +55,7 @@ def _implied(
 def _values(
     symbols: Sequence[Symbol], codes: pa.ChunkedArray
 ) -> tuple[list[Cell], NDArray[np.int64]]:
-    """The values that rows have, and the value of each row."""
+    """The values that rows have, and the value of every row."""
     distinct, rows = np.unique(codes.to_numpy(), return_inverse=True)
     cells = list[Cell]()
     for code in distinct.tolist():

@@ -72,12 +72,12 @@ class Signatures:
 
 
 def is_hash(text: object) -> bool:
-    """Whether a text is a hash as messages have it."""
+    """Whether a text is a hash in the form of messages."""
     return isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def require_head(head: str, hashes: Collection[str]) -> None:
-    """Checks that a hash that was kept elsewhere is among those of the messages.
+    """Checks that a separately kept hash is among the hashes of the messages.
 
     Raises UserError for a text that is no hash; Inconsistent.
     """

@@ -113,7 +113,7 @@ def checked_plan(study: Study, first: Message) -> StudyPlan:
 
 
 def _difference(stated: ReleasePlan, expected: ReleasePlan) -> str | None:
-    """The name of a field that differs, or None."""
+    """The name of a differing field, or None."""
     if {*stated.charges} != {*expected.charges} or not all(
         _close(stated.charges[label], rho) for label, rho in expected.charges.items()
     ):

@@ -62,7 +62,7 @@ def checked_certificates(
 
 
 def checked_spending(study: Study, published: Iterable[AnyPublished]) -> Fraction:
-    """The rho of all releases together, as the certificates state it.
+    """The rho of all releases together, stated by the certificates.
 
     Raises Inconsistent for a release of another study, over the budget, with another sum, or
     without an ancestor.
@@ -109,7 +109,7 @@ def _fused_fault(
 
 
 def _planned_fault(study: Study, certificate: Certificate, planned: ReleasePlan) -> str | None:
-    """The fault of a certificate that does not list every table before it with its rho, or None."""
+    """The fault of a certificate with an incomplete list of earlier tables and rhos, or None."""
     numbers, stated = study.periods.numbers, certificate.fused_with
     earlier = {at: rho for at, rho in planned.charges.items() if numbers[at] < certificate.number}
     if {*stated} != ({*earlier} if planned.fused else set()):

@@ -149,7 +149,7 @@ class Attribute(Declaration):
         return frozenset((*codes, *map(str, codes)))
 
     def takes(self, value: Symbol) -> bool:
-        """Whether a report may give the value: an answer, or one that counts as none."""
+        """Whether a report may give the value, as an answer or as a stated non-answer."""
         return value in self.no_answers or isinstance(self.read(value), int)
 
     def read(self, value: Symbol) -> int | Fault:

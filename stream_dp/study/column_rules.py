@@ -67,7 +67,7 @@ def attribute_cells(attribute: Attribute) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True)
 class Test:
-    """A test of a column, such as `age < 16` or `married = no, widowed`.
+    """A test of a column, like `age < 16` or `married = no, widowed`.
 
     order: =, !=, <, <=, > or >=.
     """
@@ -100,7 +100,7 @@ class Test:
         return (symbol in self.values) == (self.order == "=")
 
     def divides(self, cell: Cell) -> int | None:
-        """The edge that a bin lacks whose numbers do not all meet the test alike; else None."""
+        """The missing edge of a bin with numbers on both sides of the test; else None."""
         if cell.least is None or cell.most is None or not cell.is_range:
             return None
         numbers = [int(v) for v in self.values if re.fullmatch(r"-?\d{1,17}", v)]

@@ -69,7 +69,7 @@ def match_faults(batch: MatchRelease, sections: Sections) -> Iterator[str]:
 
 
 def _composite_faults(batch: MatchRelease, columns: dict[str, Attribute | None]) -> Iterator[str]:
-    """Faults of pairs of columns that are measured as one."""
+    """Faults of pairs of columns measured jointly."""
     composites = batch.composites or {}
     times = Counter(column for pair in composites.values() for column in pair)
     for name, pair in composites.items():

@@ -53,7 +53,7 @@ class EventsRelease(HierarchyRelease):
 
     @cached_property
     def answers(self) -> tuple[PastAnswer, ...]:
-        """The people's attributes, then the slots of each column of events."""
+        """The people's attributes, then the slots of every column of events."""
         names = (*self.attributes, *(name for slots in self.slots for name in slots))
         return tuple(PastAnswer(name, 0) for name in names)
 

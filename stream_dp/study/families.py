@@ -128,7 +128,7 @@ class CounterKind(DescribedKind):
 
     @classmethod
     def plugged(cls, name: str) -> Self | None:
-        """A counter of another package; `counters/methods.py` loads it."""
+        """A counter of a plug-in package; `counters/methods.py` loads the package."""
         package = plugin_packages(COUNTERS).get(name)
         return None if package is None else cls.made(package, name, "")
 
@@ -147,7 +147,7 @@ class Measured(StrEnum):
 
 
 def loaded(package: str, name: str | Callable[..., Any]) -> Any:
-    """What a kind names as MODULE:NAME below a package; a function of another package itself."""
+    """The object named by a kind as MODULE:NAME below a package; a plug-in gives the object."""
     if not isinstance(name, str):
         return name
     module, _, attribute = name.partition(":")
@@ -172,7 +172,7 @@ class DeclaredKind:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSetKind(DeclaredKind):
-    """A kind of data set: what is announced, and the functions that do it.
+    """A kind of data set: its announcement and its functions.
 
     mechanism: the mechanism in words, as certificates name it.
     settings: the keys of the declaration that the fit uses, beside those that are required and

@@ -48,7 +48,7 @@ def function_of(coarse: Sequence[str], fine: Sequence[str]) -> dict[str, str] | 
 
 
 def _within(text: str, label: str) -> bool:
-    """Whether a number lies in a range such as 18-64 or 65+."""
+    """Whether a number lies in a range like 18-64 or 65+."""
     ends = _RANGE.fullmatch(label)
     if ends is None or not re.fullmatch(r"-?\d{1,9}", text):
         return False
@@ -57,7 +57,7 @@ def _within(text: str, label: str) -> bool:
 
 
 def function_advice(study: Study, release: DataSetRelease) -> Iterator[str]:
-    """A line for each pair of columns that looks like a function and is not declared as one."""
+    """A line per pair of columns that looks like a function and is not declared as one."""
     if release.family != Family.PEOPLE:
         return
     ruled = {frozenset(rule.columns) for rule in release.column_rules}

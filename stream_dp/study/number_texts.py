@@ -92,8 +92,7 @@ class NumberTexts:
         return re.compile(rf"(-?(?:{integral}))[{decimal}]([0-9]+)")
 
     def fraction(self, text: str) -> str | None:
-        """Returns the number that a text writes with a decimal mark, with a point and without zeros
-        at its end; None for another text.
+        """Returns a text's decimal number with a point and without end zeros, or None.
 
         >>> [NumberTexts().fraction(text) for text in ("12.50", "0.5", "1.500", "7")]
         ['12.5', '0.5', None, None]
@@ -107,7 +106,7 @@ class NumberTexts:
         return plain_decimal(Decimal(f"{digits}.{match[2]}"))
 
     def whole(self, text: str) -> str | None:
-        """Returns the digits of the whole number that a text writes, or None for another text."""
+        """Returns the digits of a text's whole number, or None if the text has no whole number."""
         match = self._pattern.fullmatch(text)
         return None if match is None else re.sub("[^0-9-]", "", match[1])
 

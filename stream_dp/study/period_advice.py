@@ -1,4 +1,4 @@
-"""Finds the option with which texts that name no period of a study name one.
+"""Finds an option for reading texts of unknown periods.
 
 The option shows no text of a file: only directives, marks between them and words that are usual
 beside periods.
@@ -103,7 +103,7 @@ def _named(periods: Periods, reading: PeriodTexts, texts: Collection[str]) -> di
 def _options(
     periods: Periods, text: str, months: Mapping[str, int]
 ) -> Iterator[tuple[str, PeriodTexts]]:
-    """Yields options that may read a text, with what they mean."""
+    """Yields possible options for a text, with their meanings."""
     if periods.every == "step":
         if template := _template(text):
             option = _quoted(f"period:{template}={ANY}")

@@ -142,7 +142,7 @@ class SizesRelease(DataSetRelease):
 
     @property
     def candidates(self) -> tuple[tuple[str, ...], ...] | None:
-        """The methods from which each level chooses; None if the places decide.
+        """The methods to choose from at a level; None if the places decide.
 
         The methods by default, `sorted` and `cumulative-squares`, have the same cost.
         """

@@ -29,7 +29,7 @@ class Plugin:
     value: Any
 
     def titled(self, title: str) -> str:
-        """The title of a mechanism, which says whose it is."""
+        """The title of a mechanism with the name of its package."""
         return f"{title} [{package_words(self.package)}]"
 
 
@@ -81,25 +81,25 @@ class PluggedEnum(StrEnum):
 
     @classmethod
     def plugged(cls, name: str) -> Self | None:
-        """A new member of another package, or None. Raises UserError."""
+        """A new member of a plug-in package, or None. Raises UserError."""
         return None
 
     @classmethod
     def made(cls, package: str, *arguments: object) -> Self:
-        """A member of another package, of the arguments of a listed one."""
+        """A member of a plug-in package, from the arguments of a listed member."""
         member: Self = cls.__new_member__(cls, *arguments)  # type: ignore[attr-defined]
         vars(member)["_package"] = package
         return member
 
     @property
     def package(self) -> str | None:
-        """The other package that it is of."""
+        """The package of the plug-in."""
         package: str | None = vars(self).get("_package")
         return package
 
     @classmethod
     def named(cls, name: object) -> Self | None:
-        """The member of a name, or None. Raises UserError for a package that cannot be loaded."""
+        """The member with a name, or no member. Raises UserError if its package cannot be loaded."""
         try:
             return cls(name) if isinstance(name, str) else None
         except ValueError:

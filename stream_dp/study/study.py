@@ -155,7 +155,7 @@ class Study(StudyKeys):
         return batch.due(self.periods)
 
     def schedule(self, batch: DataSetRelease) -> dict[int, DataSetRelease]:
-        """The declaration of each data set with its own rho, by the number of its period."""
+        """The declaration of every data set with its own rho, by the number of its period."""
         due = self.due_periods(batch)
         costs = zip(due, batch.costs(len(due)), strict=True)
         return {number: batch.model_copy(update={"rho": rho}) for number, rho in costs}
@@ -291,7 +291,7 @@ class Study(StudyKeys):
 
 
 def checked_study(study: object) -> Study:
-    """The argument `study`. Raises UserError for another object, such as a path or a dict."""
+    """The argument `study`. Raises UserError for a path, a dict or another type."""
     if not isinstance(study, Study):
         raise UserError(
             "study: must be a Study, which load_study and parse_study return, not"

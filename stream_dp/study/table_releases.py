@@ -38,7 +38,7 @@ PICKED_TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical 
 
 
 class History(Declaration):
-    """An attribute of people in the last periods: a column for each period."""
+    """An attribute of people in the last periods: a column per period."""
 
     of: str
     """The attribute. Its columns are named NAME_2_ago, NAME_1_ago and, for the closing period,
@@ -129,7 +129,7 @@ class DataSetRelease(DeclaredRelease):
 
     @property
     def derived_from(self) -> dict[str, str]:
-        """The derived columns, each with the column from which it follows."""
+        """The derived columns and their source columns."""
         return {}
 
     @property
@@ -157,7 +157,7 @@ class DataSetRelease(DeclaredRelease):
         return self.due(periods)[0]
 
     def costs(self, data_sets: int) -> tuple[Fraction, ...]:
-        """The rho of each data set, in order; together `data_sets` times `rho`."""
+        """The rho of every data set, in order; together `data_sets` times `rho`."""
         return (self.rho,) * data_sets
 
     @property
@@ -211,7 +211,7 @@ class Derived(Declaration):
         return tuple(dict.fromkeys(self.values.values()))
 
     def codes(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:
-        """The code of the derived value for each symbol of the fitted column."""
+        """The code of the derived value per symbol of the fitted column."""
         return tuple(self.symbols.index(self.values[str(symbol)]) for symbol in symbols)
 
 

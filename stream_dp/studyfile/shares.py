@@ -1,4 +1,4 @@
-"""`share`: the part of `study.rho` that a release costs, so that one number is the study's price.
+"""`share`: the part of `study.rho` spent by a release, so that one number is the study's price.
 
 A share is of all periods, or all data sets, of a release together. The gate has a share, too.
 """

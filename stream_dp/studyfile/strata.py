@@ -1,4 +1,4 @@
-"""`strata` and `waves`: one declaration in a study file for a release of each value.
+"""`strata` and `waves`: one declaration in a study file for a release of every value.
 
 `strata = "region"` declares a release NAME-VALUE with `where = { region = VALUE }` for each value.
 `waves = { by = "wave", every = 6, length = 12 }` also gives each its own periods: the i-th wave,
@@ -21,7 +21,7 @@ EXPANDED_KEYS = ("strata", "waves")
 
 
 class Waves(BaseModel):
-    """The key `waves`: a release of each value of a fixed attribute, with its periods."""
+    """The key `waves`: a release of every value of a fixed attribute, with its periods."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 

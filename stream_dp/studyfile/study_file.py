@@ -253,7 +253,7 @@ def _section(model: type[_M], raw: object, section: str, problems: list[str]) ->
 
 
 def _lines(error: ValidationError, section: str, model: type[BaseModel]) -> list[str]:
-    """The faults of pydantic for a section, in our words, a line for each key."""
+    """The faults of pydantic for a section, in our words, a line per key."""
     texts: dict[str, str] = {}
     for item in error.errors(include_input=False, include_url=False):
         # pydantic adds the names of a union's members to the path: keep fields and indices.

@@ -328,7 +328,7 @@ def parse_among(
 def among_answering(
     query: Conjunction, published: PublishedTables
 ) -> tuple[Conjunction, Conjunction] | None:
-    """The rows of a query that are absent in no column of it, and all such rows: a share's base.
+    """The rows of a query without an absent column, and all rows without one: a share's base.
 
     None where nobody can be absent in a column of it, and for the share of the absent or of all who
     answered, which tells the response.

@@ -53,7 +53,7 @@ class MeasuredTable:
 
     @cached_property
     def rows(self) -> dict[Columns, list[Ints]]:
-        """The rows of the cells of each measured set in C order, for each time of measurement."""
+        """The rows of the cells of every measured set in C order, for each time of measurement."""
         return {a: rows for a in self._first_cells() if (rows := self._rows(a))}
 
     @cached_property

@@ -112,7 +112,7 @@ class _Factor:
 
 
 class _Parser:
-    """Parses one formula. Names and values may have signs in them, so known ones are looked for.
+    """Parses a formula. Names and values may contain signs, so declared names are matched first.
 
     text: the formula, with single spaces.
     """
@@ -175,7 +175,7 @@ class _Parser:
         return True
 
     def _factor(self) -> _Factor:
-        """Reads a column, `factor(column)`, or an indicator such as `work=full|part`."""
+        """Reads a column, `factor(column)`, or an indicator like `work=full|part`."""
         start = self.position
         by_value = self._next("factor(")
         match = self.column.match(self.text, self.position)

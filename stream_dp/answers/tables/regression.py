@@ -274,7 +274,7 @@ class _Answered:
 
     @property
     def everybody(self) -> Floats:
-        """(1, values of each such column) 1 for people who count."""
+        """(1, values of the columns) 1 for counted people."""
         values = np.ones(1)
         for function in self.present.functions.values():
             values = np.multiply.outer(values, function)
@@ -299,7 +299,7 @@ def _answered(model: ModelFormula, published: PublishedTables) -> _Answered:
             present[name] = answered
 
     def filled(term: Term) -> Term:
-        """The term with the mean of each function for the few absent people."""
+        """The term with the mean of every function for the few absent people."""
         functions = {
             name: np.where(shares[name] > 0, values, values @ shares[name])
             if name in shares

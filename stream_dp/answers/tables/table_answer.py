@@ -90,7 +90,7 @@ def _marginals(query: Conjunction, published: PublishedTables) -> Iterator[froze
 def _cells(
     query: Conjunction, columns: frozenset[str], published: PublishedTables
 ) -> list[list[int]] | None:
-    """The rows of the measurements of each cell. None without a measurement of every cell."""
+    """The rows of the measurements of every cell. None without a measurement of every cell."""
     terms: list[list[str]] = []
     for table in published.link[:2] if published.link is not None else ():
         for name in published.names[table]:
@@ -153,7 +153,7 @@ class Conjunctions:
     def based(
         self, published: PublishedTables, query: Conjunction
     ) -> tuple[Conjunction, Conjunction | None]:
-        """The rows of a query that answered, and all that did, which is the base of its share.
+        """The answering rows of a query, and all answering rows: the base of its share.
 
         The base is all rows, None, where those who answered are not measured.
         """
@@ -273,7 +273,7 @@ def _measured(
     count: bool,
     z: float = QUANTILE,
 ) -> tuple[float, float, Interval]:
-    """The answer, the standard error, and the interval of z errors to each side."""
+    """The answer, the standard error, and the interval of z errors to every side."""
     value, variance = weights.value(published), weights.covariance(weights, published)
     if count:
         error = math.sqrt(variance)

@@ -70,7 +70,7 @@ class PublishedTables:
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
-        """The columns of each table, in the study's order."""
+        """The columns of every table, in the study's order."""
         return {
             which: [name for name in table.column_names if name in self.columns[which]]
             for which, table in self.tables.items()
@@ -96,7 +96,7 @@ class PublishedTables:
 
     @cached_property
     def projections(self) -> dict[str, tuple[str, ...]]:
-        """The cells of every measured sum of numbers, such as 2*age-3*income, in order."""
+        """The cells of every measured sum of numbers, like 2*age-3*income, in order."""
         cells: dict[str, list[str]] = {}
         for query in self.rows_of:
             name, _, cell = query.partition("=")

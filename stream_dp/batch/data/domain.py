@@ -210,7 +210,7 @@ class Hierarchy:
 
     @cached_property
     def starts(self) -> Int64Array:
-        """(G + 1,): the first person of each group, and N."""
+        """(G + 1,): the first person of every group, and N."""
         return np.searchsorted(self.group_of, np.arange(self.G + 1))
 
     def part(self, first: int, last: int) -> Hierarchy:

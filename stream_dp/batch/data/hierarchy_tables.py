@@ -141,7 +141,7 @@ def integer_column(table: pa.Table, name: str) -> pa.Array:
 def _codes(
     name: str, columns: Sequence[Column], table: pa.Table, keys: pa.Array
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """(rows, columns) codes, and a line for each column with undeclared values."""
+    """(rows, columns) codes, and a line per column with undeclared values."""
     lines: list[str] = []
     codes = np.empty((table.num_rows, len(columns)), np.int64)
     for i, column in enumerate(columns):
@@ -156,7 +156,7 @@ def _codes(
 
 
 def _values(columns: Sequence[Column], codes: NDArray[np.integer]) -> list[pa.Array]:
-    """The values of each column; integers where all of its values are."""
+    """The values of every column; integers where all of its values are."""
     arrays = []
     for i, column in enumerate(columns):
         all_integers = all(isinstance(v, int) for v in column.values)

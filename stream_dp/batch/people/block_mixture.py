@@ -84,7 +84,7 @@ class Layout:
 
     @cached_property
     def factors(self) -> list[tuple[int, Columns]]:
-        """The pairs of `split`, as a first column and its second ones, which share a product.
+        """The pairs of `split`: a first column and its second columns with a shared product.
 
         A pair within a block stands alone. One product of many columns is compiled much sooner
         than many products.

@@ -229,7 +229,7 @@ class MergedColumn:
 
     @cached_property
     def group_of(self) -> NDArray[np.int64]:
-        """(n,) the group of each value."""
+        """(n,) the group of every value."""
         result = np.empty(len(self.noisy.entries), np.int64)
         for number, values in enumerate(self.groups):
             result[list(values)] = number

@@ -1,4 +1,4 @@
-"""Numbers drawn in their bins so that they keep declared orders.
+"""Numbers drawn in their bins under declared orders.
 
 Numbers are drawn evenly in their bins, each by itself. A row whose numbers break an order is drawn
 again, number by number: each evenly between the bounds that its bin and the other columns leave.

@@ -176,7 +176,7 @@ def pickable_pairs(pairs: RankedPairs, labels: frozenset[int]) -> dict[int, Colu
 
 
 def known_sets(domain: PeopleDomain, known: Sequence[Known]) -> tuple[Columns, ...]:
-    """The sets that a tree holds from the beginning: those of rules, which it must hold.
+    """The sets of a tree at the beginning: the sets of rules.
 
     Published sets of two columns and more are added if the tree has room for them.
     """

@@ -66,7 +66,7 @@ class Projection:
         return total, absent
 
     def cells(self, domain: PeopleDomain, answers: Mapping[int, Codes]) -> Int64Array:
-        """(N,) the cell of each person; people without one of the numbers have the last cell."""
+        """(N,) the cell of every person; people without one of the numbers have the last cell."""
         total, absent = self.sums(domain, answers)
         cells = np.searchsorted(np.array(self.thresholds, np.int64), total, side="left")
         return np.where(absent, len(self.thresholds) + 1, cells).astype(np.int64)
@@ -127,7 +127,7 @@ def widened(wide: PeopleDomain, people: People, projections: tuple[Projection, .
 def _weights(
     linear: Linear, column_of: Mapping[str, int], reference: Mapping[int, NDArray[np.int64]]
 ) -> Iterator[dict[int, int]]:
-    """The weights of each declared projection, by column.
+    """The weights of every declared projection, by column.
 
     A random weight is about normal (`_NORMAL` uniform words, less their mean), in units in which
     every column's reference has the same standard deviation.

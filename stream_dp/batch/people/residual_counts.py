@@ -123,7 +123,7 @@ class AgreementPatterns:
         return largest
 
     def _profiles(self, precisions: Precisions) -> dict[Profile, Fraction]:
-        """The precision of each set, by how many columns of each class it has."""
+        """The precision of every set, by how many columns of every class it has."""
         class_of = {c: k for k, members in enumerate(self.classes) for c in members}
         profiles = dict[Profile, Fraction]()
         for columns, precision in precisions.items():
@@ -135,7 +135,7 @@ class AgreementPatterns:
 
     @cached_property
     def _products(self) -> list[list[list[int]]]:
-        """E(a, b) of each class, at [class][a][b]: a of its columns agree, a set has b of them."""
+        """E(a, b) of every class, at [class][a][b]: a of its columns agree, a set has b of them."""
         result = []
         for members, highest in zip(self.classes, self._most, strict=True):
             m, n = len(members), self.sizes[members[0]]
@@ -160,7 +160,7 @@ class AgreementPatterns:
         return [max(profile[k] for profile in profiles) for k in range(len(self.classes))]
 
     def _costs(self, profiles: Mapping[Profile, Fraction]) -> tuple[Costs, float]:
-        """f by how many columns of each class agree, and the largest sum of absolute terms.
+        """f by how many columns of every class agree, and the largest sum of absolute terms.
 
         values[b_1, b_2, ..] starts as p_A and becomes sum over b of p prod_k E_k(a_k, b_k), a class
         at a time. Its last entry, where all columns agree, is sum_A p_A prod_A n_i (n_i - 1).
@@ -195,7 +195,7 @@ class AgreementPatterns:
 
 
 def largest_terms(sizes: Sequence[int], precisions: Precisions) -> Fraction:
-    """The sum of each set's own largest term: an upper bound of f."""
+    """The sum of every set's own largest term: an upper bound of f."""
     total = Fraction(0)
     for columns, precision in precisions.items():
         total += largest_term([sizes[c] for c in columns]) * precision
@@ -258,7 +258,7 @@ class Residuals:
 
     @cached_property
     def numbers(self) -> dict[Columns, int]:
-        """The candidate of each set."""
+        """The candidate of every set."""
         return {columns: i for i, columns in enumerate(self.sets)}
 
     def rows(self, candidates: Sequence[int]) -> Int64Array:

@@ -204,7 +204,7 @@ def _order_table(
     columns: Columns,
     cells: Sequence[Sequence[Cell]],
 ) -> Possible:
-    """Whether some numbers of each cell keep low + gap <= high, or the cell has no number."""
+    """Whether some numbers of every cell keep low + gap <= high, or the cell has no number."""
     grids = np.indices([len(cells[c]) for c in columns])
     ranges = {c: number_ranges(cells[c])[grid] for c, grid in zip(columns, grids, strict=True)}
     counted = np.all([r[..., 0] <= r[..., 1] for r in ranges.values()], axis=0)
@@ -215,7 +215,7 @@ def _order_table(
 
 
 def number_ranges(cells: Sequence[Cell]) -> NDArray[np.int64]:
-    """(cells, 2) the first and last number of each cell; 1, 0 where it is no number."""
+    """(cells, 2) the first and last number of every cell; 1, 0 where it is no number."""
     ends = [(1, 0) if c.least is None or c.most is None else (c.least, c.most) for c in cells]
     return np.array(ends, np.int64)
 

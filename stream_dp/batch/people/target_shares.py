@@ -250,7 +250,7 @@ class Targets:
 
     @cached_property
     def one_ways(self) -> tuple[Table, ...]:
-        """The shares of each column's values, at least 0."""
+        """The shares of every column's values, at least 0."""
         noisy = [1 / n + self.interactions[(c,)].values for c, n in enumerate(self.sizes)]
         return tuple(on_simplex(shares) for shares in noisy)
 

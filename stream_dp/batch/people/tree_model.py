@@ -274,7 +274,7 @@ class TreeDual:
     def _cell_entries(
         self, clique: int, codes: Sequence[NDArray[np.int64]], held: Sequence[int]
     ) -> NDArray[np.int64]:
-        """The entry of each set in which each cell lies, counted over all sets: (cells, sets).
+        """The entry of every set in which each cell lies, counted over all sets: (cells, sets).
 
         codes: of the clique's columns, (cells,) each.
         """
@@ -288,7 +288,7 @@ class TreeDual:
         return np.stack(cell_entries, axis=1)
 
     def _centred_rows(self, matrix: Table, held: Sequence[int]) -> Table:
-        """C @ matrix: the rows of each set are centred along each of its columns. (entries, n)"""
+        """C @ matrix: the rows of every set are centred along each of its columns. (entries, n)"""
         pieces, begin, n = list[Table](), 0, matrix.shape[1]
         for shape in (self._shape(self.sets[i]) for i in held):
             piece = matrix[begin : begin + prod(shape)].reshape(*shape, n)

@@ -126,7 +126,7 @@ class WaterFilling:
         return {a: float(x) for a, x in zip(sets, found, strict=True) if x > 0}
 
     def weights(self, held: frozenset[Columns]) -> Floats:
-        """How many times the error of each set counts. held: the sets that the tree holds."""
+        """How many times the error of every set counts. held: the sets that the tree holds."""
         sets = self.residuals.sets
         pairs = sum(len(a) == 2 for a in sets)
         of_triple = OF_TRIPLES * pairs / max(len(sets) - pairs, 1)

@@ -194,7 +194,7 @@ class WeightedTree:
         return draw_tree(rng, tree, tables, rows, self.residuals.domain.zeros)
 
     def _inside(self) -> dict[Columns, tuple[Table, Table]]:
-        """By set that the tree holds, its marginal and what it leaves."""
+        """By set inside the tree, the marginal and the remainder."""
         fitted, result = self._learnt, dict[Columns, tuple[Table, Table]]()
         for columns in sorted(fitted.held, key=lambda a: (len(a), a)):
             clique = fitted.tree.holder(columns)
@@ -211,7 +211,7 @@ class WeightedTree:
         return sorted((a for a in sets if a not in fitted.held), key=lambda a: (len(a), a))
 
     def _noisy(self, codes: NDArray[np.unsignedinteger]) -> dict[Columns, tuple[Table, Table]]:
-        """By set that the tree does not hold, noisy shares and what they leave.
+        """By set outside the tree, the noisy shares and the remainder.
 
         codes: of rows that are drawn from the tree.
         """
@@ -255,7 +255,7 @@ class Apart(NamedTuple):
         return float(np.square(self.values).sum()) - self.freedom * self.variance
 
     def entropy(self, energy: float) -> Table:
-        """The weight of entropy in each cell, for a difference with this sum of squares."""
+        """The weight of entropy in every cell, for a difference with this sum of squares."""
         p = np.maximum(self.shares, _SMALLEST)
 
         def likelihood(power: float) -> float:
@@ -269,7 +269,7 @@ class Apart(NamedTuple):
 
 
 def _entropy(targets: Targets, columns: Columns) -> Table:
-    """The weight of entropy in each cell of an interaction."""
+    """The weight of entropy in every cell of an interaction."""
     values, variance = targets.interactions[columns]
     shares = np.full(values.shape, 1 / values.size)
     if len(columns) > 1:

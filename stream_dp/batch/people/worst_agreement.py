@@ -75,7 +75,7 @@ def _term(sizes: Sequence[int], columns: Columns, precision: float) -> NDArray[n
 
 
 def _spread(values: NDArray[np.float64], columns: Columns, axes: Columns) -> NDArray[np.float64]:
-    """A table of some columns as one of `axes`, for sums."""
+    """Expands a table of few columns to `axes`, for sums."""
     order = sorted(range(len(columns)), key=lambda i: axes.index(columns[i]))
     shape = [2 if c in columns else 1 for c in axes]
     return values.transpose(order).reshape(shape)

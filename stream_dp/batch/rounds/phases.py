@@ -246,7 +246,7 @@ class Weighed(Everything):
         return [weight.denominator for weight in self.weights]
 
     def at(self, candidates: Sequence[int], stated: Sequence[int]) -> Weighed:
-        """The phase that a round states. Raises ValueError unless it is one."""
+        """The phase stated by a round. Raises ValueError for an invalid phase."""
         if len({*candidates}) != len(candidates) or len(stated) != len(candidates):
             raise ValueError("a candidate stands there twice, or has no weight")
         weights = tuple(Fraction(1, precision) for precision in stated if precision > 0)

@@ -53,7 +53,7 @@ def least_scale(
 
 
 def _short(scale: Fraction) -> Fraction:
-    """The scale, or one that is hardly larger whose inverse has a power of 2 below the line."""
+    """The scale, rounded up slightly to an inverse with a power of 2 in the denominator."""
     if max(scale.numerator.bit_length(), scale.denominator.bit_length()) <= _BITS:
         return scale
     inverse = 1 / scale

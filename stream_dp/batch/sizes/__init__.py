@@ -1,1 +1,1 @@
-"""The number of groups of each size, for every region of a tree."""
+"""The number of groups of every size, for every region of a tree."""

@@ -146,7 +146,7 @@ class Counts:
 
 
 def prior_slope(expected: Floats) -> Floats:
-    """The slopes of geometric priors, given the expected number of groups of each size."""
+    """The slopes of geometric priors, given the expected number of groups of every size."""
     logs = np.log(expected / (1 + expected))
     slope: Floats = logs - np.append(logs[1:], logs[-1:])
     return slope

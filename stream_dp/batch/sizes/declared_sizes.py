@@ -1,4 +1,4 @@
-"""A declared release of sizes: the plan of each level, and the fit in a job."""
+"""A declared release of sizes: the plan of every level, and the fit in a job."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PlannedLevel(PlannedPhase):
 def declared_levels(
     release: SizesRelease, neighbours: str, methods: Sequence[Sequence[str]]
 ) -> tuple[LevelPlan | LevelChoice, ...]:
-    """The plan of each level, given the methods from which it chooses."""
+    """The plan of every level from the methods to choose from."""
     shares = release.parts or (1,) * len(methods)
     budgets = release.epsilon or [release.rho * share / sum(shares) for share in shares]
     levels = tuple(
@@ -100,7 +100,7 @@ def planned_sizes(study: Study, release: SizesRelease) -> FitPlan:
 
 
 def planned_levels(study: Study, release: SizesRelease) -> list[PlannedLevel]:
-    """The measurements of a release at each level."""
+    """The measurements of a release at every level."""
     assert study.places is not None
     names = (ALL, *study.places.regions)
     declared = release.candidates

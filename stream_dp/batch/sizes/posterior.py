@@ -66,7 +66,7 @@ def posterior_sizes(
 
 
 def _states(level: MeasuredLevel) -> list[int]:
-    """The number of counts considered at each size of a region, by region.
+    """The number of counts considered at every size of a region, by region.
 
     Noise of deviation d hides where one size ends and the next begins for some d^2 ranks. Where all
     counts are fewer they are all considered, up to a power of two.
@@ -164,7 +164,7 @@ class _Tree:
 
 
 def _smooth(cumulative: Floats) -> Floats:
-    """The mean groups of the sizes up to an eighth of each size away, given cumulative counts."""
+    """The mean groups of the sizes up to an eighth of every size away, given cumulative counts."""
     ends, size = np.append(0.0, cumulative), np.arange(len(cumulative))
     reach = np.maximum(1, size // 8)
     first, last = np.maximum(size - reach, 0), np.minimum(size + reach + 1, len(size))

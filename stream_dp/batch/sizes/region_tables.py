@@ -44,7 +44,7 @@ class FittedSizes:
 
     @cached_property
     def levels(self) -> pa.Table:
-        """A row for each level, the root's first, of public numbers.
+        """A row per level, the root's first, of public numbers.
 
         level: the name. regions, groups: their numbers. method: declared or chosen. rho: the cost.
         deviation: of the noise in a value. omniscient: the mean error of a region, as an earth
@@ -76,7 +76,7 @@ class FittedSizes:
 
     @cached_property
     def sizes(self) -> pa.Table:
-        """The numbers of groups: level, a column for each level below the root, size, groups.
+        """The numbers of groups: level, a column per level below the root, size, groups.
 
         Columns of levels below the region's level are null. In every region the groups add up to
         the public number, and the groups of children to those of their parent.
@@ -156,7 +156,7 @@ def fit_sizes(
     parts: Sequence[int] | None = None,
     simulation_seed: int | None = None,
 ) -> FittedSizes:
-    """Estimates the number of groups of each size, for every region of a tree, consistently.
+    """Estimates the number of groups of every size, for every region of a tree, consistently.
 
     Protects a person's membership in a group, and under `add_remove` also their presence. The
     number of groups of each region, empty groups included, is public. Each call is charged anew;

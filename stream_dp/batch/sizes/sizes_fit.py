@@ -110,12 +110,12 @@ class _Level:
         return choice.candidates[int(selected[0])]
 
     def _estimated(self, level: LevelPlan, true: Sequence[Sizes]) -> Iterator[Estimate]:
-        """Yields the estimate of each region from new noise."""
+        """Yields the estimate of every region from new noise."""
         for values, groups in zip(self._noisy(level, true), self.counts, strict=True):
             yield self._estimate(level.method, values, groups)
 
     def _noisy(self, level: LevelPlan, true: Sequence[Sizes]) -> Iterator[Int64Array]:
-        """Yields the noisy values of each region: int64 (n,) with n as in `_entries`.
+        """Yields the noisy values of every region: int64 (n,) with n as in `_entries`.
 
         The noise of a region is drawn before its exact values are computed. A region without
         groups has no values.
@@ -130,7 +130,7 @@ class _Level:
         return [entries(groups, self.plan.largest) if groups else 0 for groups in self.counts]
 
     def _noise(self, level: LevelPlan) -> Iterator[Int64Array]:
-        """The noise of each region. Many small regions' noise is drawn at once."""
+        """The noise of every region. Many small regions' noise is drawn at once."""
         sizes, first, parameter = self._entries(level.method), 0, level.parameter
         while first < len(sizes):
             end, together = first + 1, sizes[first]

@@ -59,7 +59,7 @@ class LevelPlan:
 
     @property
     def candidates(self) -> tuple[LevelPlan, ...]:
-        """The plans of which one is carried out: this one."""
+        """The possible plans: this plan alone."""
         return (self,)
 
     @property
@@ -71,7 +71,7 @@ class LevelPlan:
 
     @property
     def variance(self) -> float:
-        """The variance of the noise in each entry."""
+        """The variance of the noise in every entry."""
         law = geometric_variance if self.pure else exact_variance
         return law(self.parameter)
 
@@ -81,7 +81,7 @@ class LevelPlan:
         return self.method.startswith("cumulative")
 
     def penalty(self, noise: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Minus the log density of the noise in each entry, up to a constant."""
+        """Minus the log density of the noise in every entry, up to a constant."""
         parameter = float(self.parameter)
         if self.pure:
             return np.abs(noise) * parameter
@@ -120,7 +120,7 @@ class LevelChoice:
 
     @property
     def trials(self) -> tuple[LevelPlan, ...]:
-        """The measurement by each method that the selection compares."""
+        """The measurement by every method that the selection compares."""
         return self._plans(self.budget * CHOICE / (2 * len(self.methods)))
 
     def _plans(self, budget: Fraction) -> tuple[LevelPlan, ...]:

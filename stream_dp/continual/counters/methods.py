@@ -1,4 +1,4 @@
-"""How the counters of each kind are made: the `METHOD` of the kind's module."""
+"""How the counters of every kind are made: the `METHOD` of the kind's module."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Counter:
 
     @cached_property
     def gains(self) -> Floats:
-        """The variance of each sum over the variance of the integer noise, (n,).
+        """The variance of every sum over the variance of the integer noise, (n,).
 
         These are the squared row norms of B / 2^m.
         """
@@ -102,7 +102,7 @@ class Counter:
 
     @property
     def errors(self) -> Floats:
-        """The standard deviation of each sum, (n,), in units of 1/sqrt(2 rho).
+        """The standard deviation of every sum, (n,), in units of 1/sqrt(2 rho).
 
         rho is the cost of this counter alone where one entry changes by 1.
         """
@@ -116,7 +116,7 @@ def _squared_rows(matrix: Floats) -> Floats:
 
 
 class TriangularCounter(Counter):
-    """A counter with a row for each step. B is computed at the first use.
+    """A counter with a row per step. B is computed at the first use.
 
     encode: lower-triangular 2^16 C, (n, n)
     decode: gives B; without it, B is computed from `encode`
@@ -147,7 +147,7 @@ def decoding(encode: IntMatrix, scale: int) -> Floats:
 
 
 def trailing(longer: Counter, n: int) -> Counter:
-    """The counter of the last n rows and columns of a counter with a row for each step.
+    """The counter of the last n rows and columns of a counter with a row per step.
 
     The inverse of such a block is the block of the inverse.
     """

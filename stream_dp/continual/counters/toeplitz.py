@@ -40,7 +40,7 @@ def toeplitz_counter(column: IntMatrix) -> TriangularCounter:
 
 
 def leading(longer: Counter, n: int) -> Counter:
-    """The first n steps of a counter with a row for each step."""
+    """The first n steps of a counter with a row per step."""
     return TriangularCounter(longer.encode[:n, :n], lambda: longer.decode[:n, :n])
 
 

@@ -1,4 +1,4 @@
-"""The split of a cumulative release's rho among counters, and the cost of each period.
+"""The split of a cumulative release's rho among counters, and the cost of every period.
 
 With a horizon every counter gets the same worst variance (`history_costs.equal_variance_weights`).
 

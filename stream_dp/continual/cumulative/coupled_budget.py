@@ -86,7 +86,7 @@ class CoupledBudget:
         return self.costs[-1]
 
     def gains(self, threshold: int) -> Floats:
-        """The variance of each unbiased sum over the noise variance, from a table."""
+        """The variance of every unbiased sum over the noise variance, from a table."""
         rows = self._refined
         all_gains = (
             rows.gains if rows else coupled_gains(public_size=self._public_size, open=self.open)

@@ -285,7 +285,7 @@ def _divided(lower: Floats, right: Floats) -> Floats:
 
 
 def _near_tie(real: Floats) -> NDArray[np.bool_]:
-    """Positions at which floats summed in another order could round to another integer."""
+    """Positions at which a new order of the float sum could change the rounded integer."""
     scaled = real * (1 << BITS)
     near_tie: NDArray[np.bool_] = np.abs(np.abs(scaled - np.floor(scaled)) - 0.5) < _NEAR_TIE
     return near_tie

@@ -206,7 +206,7 @@ class CumulativeDesign:
 
     @cached_property
     def variances(self) -> tuple[Fraction, ...]:
-        """The parameter of the integer noise of each counter b = 1..T."""
+        """The parameter of the integer noise of every counter b = 1..T."""
         return self.counted_variances[: self.horizon]
 
     @property
@@ -300,7 +300,7 @@ class CumulativeDesign:
         return noisy_rows
 
     def demand(self, t: int) -> Demand:
-        """How many integers to draw of each variance: the rows at t of counters 1..t, then people.
+        """How many integers to draw of every variance: the rows at t of counters 1..t, then people.
 
         Neighbours with the same variance are drawn together, which is far faster.
         """

@@ -63,7 +63,7 @@ class PlacedCounter:
 
     @property
     def gains(self) -> Floats:
-        """The variance of each sum over the variance of the noise, (length,)."""
+        """The variance of every sum over the variance of the noise, (length,)."""
         return self.counter.gains
 
     @property
@@ -107,7 +107,7 @@ class PlacedCounter:
 
 @dataclass(frozen=True, eq=False)
 class CoupledTotal:
-    """A threshold of the coupled measurement, with a row for each period from `start` on.
+    """A threshold of the coupled measurement, with a row per period from `start` on.
 
     threshold: b, or 0 for the people who enter
     start: the period of its first entry
@@ -138,7 +138,7 @@ class CoupledTotal:
 
     @cached_property
     def gains(self) -> Floats:
-        """The variance of each sum over the variance of the noise, (length,)."""
+        """The variance of every sum over the variance of the noise, (length,)."""
         return self.budget.gains(self.threshold)
 
     @property

@@ -206,7 +206,7 @@ def _tables() -> tuple[list[tuple[Integers, Integers, Integers]], ...]:
 
 def _series(periods: int) -> list[int]:
     """The lengths of the series of a size: of costs without and with entries, single and pair, then
-    of the gains of each threshold."""
+    of the gains of every threshold."""
     return [periods, periods - 1] * 2 + [*range(periods, 0, -1)]
 
 

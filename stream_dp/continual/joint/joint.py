@@ -391,7 +391,7 @@ class Joint:
         targets: Floats,
         coins: np.random.Generator,
     ) -> NDArray[np.int64]:
-        """The new symbol of each row, (rows,).
+        """The new symbol of every row, (rows,).
 
         tails: (rows,) codes of the last k - 1 symbols
         happens: (rows,) 1 where the row gets the event

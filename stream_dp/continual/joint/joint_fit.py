@@ -131,7 +131,7 @@ def nearest_later(
     *,
     coarse: bool = False,
 ) -> Floats:
-    """The rows of each cell by new symbol at t > k, float64 (Z, B, q).
+    """The rows of every cell by new symbol at t > k, float64 (Z, B, q).
 
     room: (Z, B) rows of each cell
     target: (q^k,) the estimates of patterns

@@ -88,7 +88,7 @@ class Reconciliation:
 
 
 def _event_patterns(reconciliation: Reconciliation, t: int) -> Floats:
-    """The patterns at t with the event at each measured period, in 0 and 1: (n, q^k)."""
+    """The patterns at t with the event at every measured period, in 0 and 1: (n, q^k)."""
     window = reconciliation.window
     symbols = window_symbols(np.arange(window.bins), window.q, window.width)
     happens = np.isin(symbols, reconciliation.events).T.astype(np.float64)

@@ -137,5 +137,5 @@ def coarse_sums(
     runs: float = WEIGHT,
     usual: tuple[int, ...] = (),
 ) -> CoarseSums:
-    """The coarse sums of each shape, rare symbols and weights of runs, cached."""
+    """The coarse sums of every shape, rare symbols and weights of runs, cached."""
     return CoarseSums(q, width, rare, runs, usual)

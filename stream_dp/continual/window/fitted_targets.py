@@ -68,7 +68,7 @@ REACH = 4.0  # standard deviations within which the carry stays
 
 @dataclass(frozen=True)
 class FittedTargets:
-    """The number of a panel's rows with each pattern.
+    """The number of a panel's rows with every pattern.
 
     design: what is measured
     padding: rows that are added to every pattern, 0 without padding
@@ -126,7 +126,7 @@ class FittedTargets:
         return target - np.where(few, moved * deviations, 0.0)
 
     def averaged(self, t: int, histogram: Floats, mean: Floats) -> Floats:
-        """The mean of the estimates up to t, in which old ones fade. Parameters as in `target`.
+        """The mean of the estimates up to t with fading weights. Parameters: see `target`.
 
         With three symbols or more, an estimate that is too far from the mean for chance replaces
         it: a transition has begun. Panels of two symbols gain nothing by it.

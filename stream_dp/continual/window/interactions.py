@@ -58,7 +58,7 @@ def period_interactions(
 
 
 def _of_residuals(residuals: Residuals, t: int, answers: Counts) -> Iterator[PeriodsInteraction]:
-    """The interactions of the answers: entries along Helmert rows h_j, 0 < j < q, of each period.
+    """The interactions of the answers: entries along Helmert rows h_j, 0 < j < q, of every period.
 
     An interaction is sum_j h_j / |h_j|^2 times the entry, period by period. The entry of j = 1 has
     the factor prod j (j + 1) = 2^|A| in its variance.

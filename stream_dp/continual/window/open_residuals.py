@@ -129,7 +129,7 @@ class OpenResiduals:
         return histogram
 
     def answers_of(self, t: int, weights: Floats) -> Iterator[tuple[int, Floats]]:
-        """The coefficients of weights @ histogram at t on each period's measurements up to t."""
+        """The coefficients of weights @ histogram at t on every period's measurements up to t."""
         inside = dict(self.inside.answers_of(t, weights))
         sets = self.presence.adjoint(t, self._on_presence(weights))
         starts = self.presence.starts

@@ -64,7 +64,7 @@ def along_axes(matrix: NDArray[Any], tensor: NDArray[Any], q: int, width: int) -
 
 @dataclass(frozen=True)
 class Residuals:
-    """The measured entries of each histogram of a window release, and their inverse.
+    """The measured entries of every histogram of a window release, and their inverse.
 
     Entries and patterns are numbered alike: digits in base q, oldest period first.
 
@@ -161,7 +161,7 @@ class Residuals:
         return along_axes(forward, weights, self.q, self.width)
 
     def answers_of(self, t: int, weights: Floats) -> Iterator[tuple[int, Floats]]:
-        """The coefficients of weights @ histogram at t on the measurements of each period up to t.
+        """The coefficients of weights @ histogram at t on the measurements of every period up to t.
 
         From t back to k, as far as there are any; 0 is left for a public number of people.
         """
@@ -268,7 +268,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The kinds of entries, and the number of each entry's kind, (q^k,)."""
+    """The kinds of entries, and the number of every entry's kind, (q^k,)."""
 
     kinds: tuple[Kind, ...]
     of_entry: Counts

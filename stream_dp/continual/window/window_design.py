@@ -135,7 +135,7 @@ _MOST_PERIODS = 64  # whose variances are computed for their mean and maximum
 def _presence_costs(
     q: int, width: int, horizon: int, *, direct: bool, stored: bytes | None
 ) -> PresenceCosts:
-    """The design of each shape, cached with its factor and costs."""
+    """The design of every shape, cached with its factor and costs."""
     return PresenceCosts(Presence(q, width, horizon, stored), direct)
 
 
@@ -283,7 +283,7 @@ class WindowDesign:
         return self.strategy == Strategy.RESIDUALS and self.left_out is not None
 
     def stored_presence(self) -> StoredPresence | None:
-        """What another machine may compute otherwise; None where all of it is exact."""
+        """The numbers that may differ on another machine; None if all numbers are exact."""
         if not self._measures_presence:
             return None
         factor = self._open_costs.presence.factor

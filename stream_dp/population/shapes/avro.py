@@ -140,7 +140,7 @@ class _Walk:
         self._named, self._nodes = named, 0
 
     def span(self, schema: Any, within: tuple[str, ...]) -> tuple[int, int]:
-        """The fewest bytes of a value, and how many values it is with those in it.
+        """The least bytes of a value, and the number of values with its nested values.
 
         within: the names of the types around it.
         """

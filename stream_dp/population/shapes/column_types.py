@@ -143,7 +143,7 @@ def iso_date(days: object) -> object:
 
 
 def _decimal(value: object, scale: int) -> object:
-    """Reads the bytes of a decimal, or their text in base64. Returns any other value as it is."""
+    """Reads the bytes of a decimal, or their text in base64. Returns further types unchanged."""
     data = value
     if isinstance(value, str):
         try:

@@ -1,4 +1,4 @@
-"""What records say of rows: rows, rows that are marked as deleted, Debezium's changes, tombstones.
+"""Changes of rows in records: rows, rows marked as deleted, Debezium's changes, tombstones.
 
 A change of a row has to say which person and period the row had. What a database did not write is
 filled in by Debezium: with null, with a zero, or with the column's default. So a value that may be

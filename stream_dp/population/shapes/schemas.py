@@ -105,7 +105,7 @@ class Schemas:
         self._missed.add(number)
 
     def _checked(self, number: int, texts: tuple[str, ...]) -> AvroSchema | None:
-        """The schema of texts; None for no usable one. Raises Inconsistent if it has changed."""
+        """The schema of texts; None without a usable schema. Raises Inconsistent after a change."""
         try:
             schema = AvroSchema(*texts)
         except ValueError:

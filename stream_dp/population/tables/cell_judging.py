@@ -83,7 +83,7 @@ class Repeats:
             self._cells.setdefault(column, []).append((hashes[mask], rows[mask]))
 
     def _ids(self, ids: pa.Array) -> NDArray[np.int64]:
-        """Returns a hash of each id. The length of an id alone decides the method."""
+        """Returns a hash of every id. The length of an id alone decides the method."""
         short = pc.binary_length(ids).to_numpy() <= LONGEST
         if short.all():
             return self._fingerprints.of(ids)[:, 0].view(np.int64).copy()
@@ -362,7 +362,7 @@ class _Judge:
         self.repeats.add(persons, columns.periods, rows, usable)
 
     def _note_forms(self, columns: ReportColumns, cells: NDArray[np.int64]) -> None:
-        """Counts the cells of ids that need a look. cells: (rows,) of each row."""
+        """Counts the cells of ids that need a look. cells: (rows,) of every row."""
         judgement = self._judgement
         for form, has_form in columns.id_forms.items():
             told = has_form & (cells > 0)
@@ -443,7 +443,7 @@ class _Judge:
                 self._tell(int(rows[index]), column, reason, text or "")
 
     def _period_numbers(self, columns: ReportColumns, name: str) -> NDArray[np.int64]:
-        """Returns the number of each row's period, 0 for a period outside of the study."""
+        """Returns the number of every row's period, 0 for a period outside of the study."""
         if columns.periods is None:
             return np.full(len(columns), self._numbers[columns.header.sources[name][0]])
         numbers = pc.fill_null(pc.index_in(columns.periods, value_set=self._labels), -1)

@@ -1,4 +1,4 @@
-"""The periods of the columns that a pattern such as `work_{}=...` fits.
+"""The periods of the columns matched by a pattern like `work_{}=...`.
 
 The texts in the place of `{}` decide: a text that names a period has this period. Other texts have
 the study's periods in order, if their own order shows that none is missing. What neither tells is
@@ -96,7 +96,7 @@ class ColumnOrder:
         return in_order if self._rises(texts, in_order, started) else None
 
     def _named(self, texts: Sequence[str]) -> list[str] | None:
-        """Returns the labels that texts name, of the study or not; None if one names no period."""
+        """Returns the period labels of texts, also outside the study; None without a period."""
         if self._periods.every == "year" and all(re.fullmatch("[0-9]{2}", t) for t in texts):
             ending = {label[-2:]: label for label in self._periods.labels}
             return [ending.get(text, text) for text in texts]
@@ -305,7 +305,7 @@ def _consecutive(numbers: Sequence[int], texts: Sequence[str] = ()) -> bool:
 
 
 def _spaced(texts: Sequence[str], numbers: Sequence[int]) -> bool:
-    """Tells whether texts are growing lengths of time, such as `6m`, `12m`, `24m`."""
+    """Tells whether texts are growing lengths of time, like `6m`, `12m`, `24m`."""
     ends = [re.sub(r"^[0-9]+", "", text.strip()) for text in texts]
     timed = all(_UNITS.fullmatch(end) for end in ends)
     return timed and all(b > a for a, b in pairwise(numbers))

@@ -84,7 +84,7 @@ def fixed_batches(path: Path, encoding: str | None) -> Iterator[TableRows]:
 
 
 def _rows(readline: Callable[[int], str], table: FixedTable) -> Iterator[list[str]]:
-    """The lines of each row."""
+    """The lines of every row."""
     for _ in range(table.skipped):
         readline(MOST_RECORD)
     while lines := _lines(readline, table.lines):
@@ -114,7 +114,7 @@ def _texts_of(table: FixedTable, column: FixedColumn) -> Callable[[str], str | N
 
 
 def _number(cell: str, decimals: int) -> str:
-    """The text of a number; other texts as they stand, and a period, which stands for nothing."""
+    """The text of a number; a period becomes an empty text, and any remaining text stays."""
     plain = cell.strip()
     number = _decimal(plain)
     if number is None or not number.is_finite():

@@ -123,7 +123,7 @@ class IdShapes:
 
 
 def _shapes(ids: pa.Array) -> pa.Array:
-    """The shape of each id.
+    """The shape of every id.
 
     >>> _shapes(pa.array(["p0007", "A-12"])).to_pylist()
     ['a9', 'a-9']

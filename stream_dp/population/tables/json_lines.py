@@ -1,4 +1,4 @@
-"""Reads files with a JSON object in each line, as Arrow batches of text.
+"""Reads files with a JSON object in every line, as Arrow batches of text.
 
 The columns are the members of all objects, in order of appearance. No line changes another one.
 """
@@ -32,7 +32,7 @@ _Row = dict[str, str | None]
 
 
 class _Number(str):
-    """The digits of a number, as they stand."""
+    """The digits of a number, unchanged."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ def _members(path: Path, encoding: str | None) -> list[str]:
 
 
 def _rows(path: Path, encoding: str | None) -> Iterator[tuple[str, _Row | None]]:
-    """The lines that are not blank, with their cells; None for a line that is no such object."""
+    """The lines with text, and their cells; None for a line without a valid object."""
     with opened_text(path, encoding) as file:
         while line := file.readline(MOST_RECORD):
             long = len(line) == MOST_RECORD and not line.endswith("\n")
@@ -91,7 +91,7 @@ def _rows(path: Path, encoding: str | None) -> Iterator[tuple[str, _Row | None]]
 
 
 def _row(line: str) -> _Row | None:
-    """The cells of an object; None for no object, or a member that is there twice."""
+    """The cells of an object; None for a value of another type or a duplicate member."""
     try:
         members = _DECODER.decode(line)
     except (ValueError, RecursionError):
@@ -107,7 +107,7 @@ def _row(line: str) -> _Row | None:
 
 
 class _Members:
-    """The members of an object, with those that are there twice."""
+    """The members of an object, duplicates included."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         self.pairs = pairs
@@ -131,5 +131,5 @@ def _cell(value: object) -> str | None:
 
 
 def _text(text: str) -> str:
-    """A text in which halves of characters are damaged, so that UTF-8 can hold it."""
+    """A text with damaged surrogate halves replaced, so that UTF-8 can hold the text."""
     return text if text.isascii() else _HALVES.sub(DAMAGED, text)

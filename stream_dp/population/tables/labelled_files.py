@@ -143,7 +143,7 @@ def _reader(
 
 
 def _holds_more(path: Path, encoding: str | None, rows: int) -> bool:
-    """Tells whether a file of SPSS has a row after as many rows as it states."""
+    """Tells whether a file of SPSS has more rows than stated."""
     with path.open("rb") as file:
         source = cast(IO[bytes], _WithoutCount(file))
         columns, _ = _reader(path, encoding, source)(row_offset=rows, row_limit=1)
@@ -151,7 +151,7 @@ def _holds_more(path: Path, encoding: str | None, rows: int) -> bool:
 
 
 class _WithoutCount:
-    """A file of SPSS that states no number of rows, so that it is read to its end."""
+    """A file of SPSS without a stated number of rows; reading continues to its end."""
 
     _PLACE = range(80, 84)  # of the number
 

@@ -215,7 +215,7 @@ class Reading:
         return rewritten(column, texts.value) if texts.meanings else column
 
     def _without_blanks(self, column: pa.Array, name: str) -> pa.Array:
-        """Removes blanks at the ends of texts that are no values as they stand."""
+        """Removes blanks at the ends of texts, except of texts equal to a value."""
         if not has_byte(column, _BLANKS):
             return column
         trimmed = pc.utf8_trim_whitespace(column)

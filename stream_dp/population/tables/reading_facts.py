@@ -131,7 +131,7 @@ def stated_layout(reading: Mapping[str, object] | None, layout: TableLayout) -> 
 
 
 def _is_fact(value: object) -> bool:
-    """Whether a fact has a type that `facts_of` gives to some fact."""
+    """Whether a fact has a type given by `facts_of`."""
     if isinstance(value, dict):
         return all(map(_is_fact, value.values()))
     if isinstance(value, list):
@@ -149,7 +149,7 @@ def facts_text(facts: Facts) -> str:
 
 
 def _table(name: str, table: Mapping[str, Any]) -> Iterator[str]:
-    """A table in TOML, with a table for each mapping in it."""
+    """A table in TOML, with a table per mapping in it."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     if plain or not table:
         yield from ("", f"[{name}]")
@@ -168,7 +168,7 @@ def facts_in(text: str) -> Facts:
 
 
 def differences(accepted: Facts, facts: Facts) -> list[str]:
-    """The facts that differ, a line each; empty for the same reading.
+    """The differing facts, a line per fact; empty for the same reading.
 
     A column of a wide table for a later period, named like the others, is no difference.
     """
@@ -181,7 +181,7 @@ def differences(accepted: Facts, facts: Facts) -> list[str]:
 
 
 def _without_new_periods(accepted: Facts, facts: Facts) -> Facts:
-    """The facts without columns of other periods that are named like accepted ones."""
+    """The facts without columns of later periods named like accepted columns."""
     known, columns = accepted.get("columns"), facts.get("columns")
     if not isinstance(known, Mapping) or not isinstance(columns, Mapping):
         return facts
@@ -197,7 +197,7 @@ def _without_new_periods(accepted: Facts, facts: Facts) -> Facts:
 def _leaves(
     facts: Mapping[str, Any], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The facts as texts, by their keys. Each name in a list is a fact of its own."""
+    """The facts as texts, by their keys. Every name in a list is a separate fact."""
     for key, value in facts.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, (*above, key))

@@ -109,7 +109,7 @@ def _plain_records(columns: ReportColumns, rule: Ids, overhead: int) -> list[Sen
 
 
 def _joined_reports(persons: pa.Array, period: Any, cells: dict[str, pa.Array]) -> pa.Array:
-    """Returns a report of each row in JSON."""
+    """Returns a report of every row in JSON."""
     members = [
         pc.binary_join_element_wise(
             _large(f',{_encode(attribute).decode()}:"'), _large(column), _large('"'), _large("")

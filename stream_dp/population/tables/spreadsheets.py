@@ -114,7 +114,7 @@ class _SheetBatch:
 
 
 class UnknownSheet(UserError):
-    """No sheet is chosen, or one that is not there. sheets: those to choose from."""
+    """No sheet is chosen, or the chosen sheet is missing. sheets: the names to choose from."""
 
     def __init__(self, path: Path, sheets: Sequence[str], name: str | None) -> None:
         why = "there are several sheets" if name is None else f"no sheet '{name}'"

@@ -98,7 +98,7 @@ class _Tokens:
         return str(self._tokens[self._next - 1])
 
     def takes(self, token: str) -> bool:
-        """Takes the next token if it is this one, in any letters."""
+        """Takes the next token if equal, in any letter case."""
         found = self.ahead.upper() == token
         self._next += found
         return found

@@ -1,4 +1,4 @@
-"""The values that the texts of a column stand for: as they stand, as codes, or as labels of codes.
+"""Maps the texts of a column to values: as written, as codes, or as labels of codes.
 
 A column is decided as a whole, by the labels in its file and the study's values. Its cells decide
 nothing.
@@ -14,7 +14,7 @@ _ALL = ""  # as an attribute: all of them
 
 
 class Coding(StrEnum):
-    """What a column holds of which the file has labels."""
+    """The contents of a column with labels in the file."""
 
     CODES = "codes"
     LABELS = "labels"
@@ -22,7 +22,7 @@ class Coding(StrEnum):
 
 @dataclass(frozen=True)
 class Codings:
-    """The attributes of which an operator says what their columns hold.
+    """The attributes with contents declared by an operator.
 
     labels, codes: the names of attributes; an empty name stands for all others.
     """
@@ -36,7 +36,7 @@ class Codings:
         return (self.labels | self.codes) - {_ALL}
 
     def of(self, attribute: str) -> Coding | None:
-        """Returns what the columns of an attribute hold, or None if nobody has said."""
+        """Returns the declared contents of an attribute's columns, or None if undeclared."""
         for name in (attribute, _ALL):
             if name in self.labels:
                 return Coding.LABELS

@@ -38,7 +38,7 @@ class XzFile(io.RawIOBase):
         return 0
 
     def _further(self) -> bool:
-        """Begins the next stream. Returns whether there is one."""
+        """Begins the next stream. Returns False at the end."""
         rest = self._stream.unused_data or self._file.read(_CHUNK)
         while rest and not rest.strip(b"\0"):  # padding between streams
             rest = self._file.read(_CHUNK)

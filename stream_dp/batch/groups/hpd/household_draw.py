@@ -99,7 +99,7 @@ class _Groups:
     def choose(
         self, logits: NDArray[np.floating], choosing: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """A value for each group of `choosing`, by softmax of the row's logits (values, K).
+        """A value per group of `choosing`, by softmax of the row's logits (values, K).
 
         Group i in the order of earlier draws gets the number (shift + i * golden ratio) mod 1. Such
         numbers are even on every stretch, so that groups that agree so far get values in proportion
@@ -118,7 +118,7 @@ class _Groups:
         return values_by_group[choosing]
 
     def _refine(self, positions: NDArray[np.int64], drawn: NDArray[np.int64], values: int) -> None:
-        """Orders the groups of each block by their newest draw."""
+        """Orders the groups of every block by their newest draw."""
         if len(self.block) < 2 or (np.diff(self.block) > 0).all():
             return
         key = self.block * (values + 1)
@@ -131,7 +131,7 @@ class _Groups:
 def _choose(
     logits: NDArray[np.floating], row: NDArray[np.int64], u: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """A value for each entry of row and u, by inversion of the softmax of logits (values, K)."""
+    """A value per entry of row and u, by inversion of the softmax of logits (values, K)."""
     values, rows = logits.shape
     weight = np.exp(logits - logits.max(axis=0), dtype=np.float64)
     reach = np.cumsum(weight, axis=0)

@@ -259,7 +259,7 @@ def pack_queries(
     weight: NDArray[np.float64] | None = None,
     room: int = 0,
 ) -> tuple[QueryChunks, NDArray[np.int64]]:
-    """Queries sorted by kind and cut into chunks, and int64 (n,) the position of each query.
+    """Queries sorted by kind and cut into chunks, and int64 (n,) the position of every query.
 
     Chunks have `length` queries, or a smaller power of two if there are fewer queries; the number
     of chunks is a power of two, and suffices for `room` queries of any kinds. Padding queries have

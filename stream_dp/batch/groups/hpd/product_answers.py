@@ -334,7 +334,7 @@ def _leads(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
 
 
 def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
-    """The formula of each kind of chunk but NOTHING, in the order of their numbers."""
+    """The formula of every kind of chunk but NOTHING, in the order of their numbers."""
     if layout.types is None:
         return (_groups, _someone_alike, _people)
     someone = partial(_someone, layout)

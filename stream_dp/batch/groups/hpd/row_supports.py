@@ -91,7 +91,7 @@ def _numbers(domain: Domain, variable: Variable) -> NDArray[np.float64]:
 
 
 def _cells(domain: Domain, layout: ModelLayout, variable: Variable) -> tuple[slice, slice]:
-    """The slots of a variable's role, and the rows of its column in each slot."""
+    """The slots of a variable's role, and the rows of its column in every slot."""
     assert layout.types is not None
     column = [c.name for c in domain.person].index(variable.column)
     start = sum(layout.person_values[c] for c in layout.free_columns if c < column)

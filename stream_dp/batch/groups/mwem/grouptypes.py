@@ -126,7 +126,7 @@ def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
 
 
 def _multisets(values: int, n: int) -> tuple[Int64Array, NDArray[np.float64]]:
-    """All multisets of n values, (multisets, n), and the share of n-tuples of each multiset."""
+    """All multisets of n values, (multisets, n), and the share of n-tuples of every multiset."""
     multisets = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
     multisets = multisets.reshape(-1 if n else 1, n)
     chance, run = np.ones(len(multisets)), np.zeros(len(multisets))

@@ -195,7 +195,7 @@ class _Portion:
 
     @cached_property
     def roles(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """The head and the spouse of each group (-1 without a spouse), and all children."""
+        """The head and the spouse of every group (-1 without a spouse), and all children."""
         role = self.hierarchy.people[:, self.hierarchy.domain.role_column]
         head, partner, children = (
             np.flatnonzero(role == c) for c in self.hierarchy.domain.role_codes
@@ -211,7 +211,7 @@ def _columns(
     columns: tuple[int, ...],
     values: tuple[int, ...],
 ) -> _Coded:
-    """The joint codes of columns; values: the number of values of each column."""
+    """The joint codes of columns; values: the number of values of every column."""
     coded = _Coded.blank(len(codes), len(targets))
     for c in columns:
         column = _Coded(codes[:, c].astype(np.int64), targets[:, c].astype(np.int64), values[c])

@@ -35,7 +35,7 @@ def lead_columns(domain: Domain) -> dict[int, tuple[int, ...]]:
 
 
 def band_starts(numbers: int) -> tuple[int, ...]:
-    """The least lead of each band but the first, in a column of so many numbers.
+    """The least lead of every band but the first, in a column of so many numbers.
 
     >>> band_starts(9)
     (0, 1, 2, 4, 8)

@@ -216,7 +216,7 @@ class Marginal:
 def all_marginals(
     domain: Domain, k: int, levels: Sequence[int], columns: Iterable[str] | None = None
 ) -> tuple[Marginal, ...]:
-    """The marginals of every choice of k attributes of groups and persons, at each level.
+    """The marginals of every choice of k attributes of groups and persons, at every level.
 
     At the levels of relations the choice includes at least one attribute of the relative, which
     counts as different from the person's attribute of the same name.

@@ -1,4 +1,4 @@
-"""The change of one person that costs most, over all marginals that are measured.
+"""The costliest change of one person over all measured marginals.
 
 A measurement has a precision, 1 / variance. A change of one person costs half of the sum, over the
 marginals, of precision times squared change. `sensitivity.py` bounds every marginal by itself, and
