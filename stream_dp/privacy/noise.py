@@ -42,7 +42,7 @@ class Measurements:
     variances: tuple[Fraction, ...]
 
     def standard_errors(self) -> NDArray[np.float64]:
-        """Computes the standard errors of the values, from the variance of the discrete Gaussian."""
+        """Computes the standard errors of the values from the discrete Gaussian's variance."""
         exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
         return np.array([exact[v] for v in self.variances], np.float64)
 

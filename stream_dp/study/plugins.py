@@ -99,7 +99,7 @@ class PluggedEnum(StrEnum):
 
     @classmethod
     def named(cls, name: object) -> Self | None:
-        """The member with a name, or no member. Raises UserError if its package cannot be loaded."""
+        """The member with a name, or None. Raises UserError if its package cannot be loaded."""
         try:
             return cls(name) if isinstance(name, str) else None
         except ValueError:
