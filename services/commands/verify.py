@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,11 +12,13 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
 
+from stream_dp.answers.error_weights import follows
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Damaged
 from stream_dp.release.audit_statement import read_audit_statement
-from stream_dp.release.public_reader import keep_none
+from stream_dp.release.public_reader import AnyCertificate, keep_none
+from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
 from ..process.command_output import INCONSISTENT, Output, failure
@@ -98,6 +100,8 @@ def _steps(
 ) -> Iterator[tuple[str, Callable[[], list[str]]]]:
     """The checks of a readable log, by name."""
     yield "log", public.verify
+    if public.weights:
+        yield "weights", lambda: _weights(options.source, {*public.weights})
     if options.key is not None:
         yield (
             "key",
@@ -111,6 +115,26 @@ def _steps(
         yield "journal", lambda: _against_journal(deployment, public)
         if deployment.run.witness is not None:
             yield "witness", lambda: _against_witness(deployment, public)
+
+
+def _weights(source: str, panels: Set[str]) -> list[str]:
+    """Reads the panels with weights of answers, and returns a line. Raises Inconsistent."""
+
+    def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
+        return study.batch(certificate.release) is None and (
+            table == "measurements" or certificate.release in panels
+        )
+
+    public, _ = open_public(source, keep)
+    for published in public.weights.values():
+        head = published.head
+        if not follows(public, published):
+            raise Inconsistent(
+                f"public log: the weights of {head.release} at {head.period} do not follow from its"
+                " panel and from the errors of its reruns"
+            )
+    names = ", ".join(public.weights)
+    return [f"weights: of {names}, as they follow from the panels and the errors of reruns"]
 
 
 def _audit_statement(public: PublicLog, path: Path) -> list[str]:

@@ -24,6 +24,7 @@ from stream_dp.panel import Panel
 from stream_dp.release.published_weights import (
     FamilyWeights,
     GroupWeights,
+    PublishedWeights,
     SeriesFamily,
     Weights,
     WeightsStatement,
@@ -34,6 +35,7 @@ from .answering import PanelAnswers, PublishedLog
 from .error_features import ROUNDING, QuerySeries, ReleaseSeries
 from .estimator import StreamMeasurements
 from .least_error import Correction, ErrorWeights
+from .least_error_answers import reruns_of
 from .measured_rows import ReleaseMeasurements
 from .reruns import RERUNS, SeriesLayout, rerun
 
@@ -45,6 +47,7 @@ LEVEL = 0.95
 _MOST_GUARD = 1.5
 _LEAST_INFLATED = 0.05
 _DIGITS = 6  # decimals of published weights
+_SLACK = 2e-6  # of weights that are computed again on another machine
 
 
 MOST_CELLS = 10_000  # of a release: their errors are a few megabytes
@@ -78,6 +81,44 @@ def missing_weights(log: PublishedLog) -> Iterator[Weights]:
             continue
         if has_weights(release, log.release_at(name, None).certificate.rows):
             yield weights_message(stream, release, log.panel(name))
+
+
+def follows(log: PublishedLog, published: PublishedWeights) -> bool:
+    """Whether weights follow from the panel and the published errors of its reruns.
+
+    The counts have to be equal, and the weights up to the last digits of floats. The errors are
+    simulated. They are not simulated again, because machines differ in the last digits of a fit.
+    Raises Inconsistent.
+    """
+    name = published.head.release
+    stream, release = PanelAnswers(log).measured(name)
+    if published.head.number < max(each.last for each in stream.releases):
+        return True  # no answer uses them
+    layout = SeriesLayout(release)
+    if not has_weights(release, log.release_at(name, None).certificate.rows):
+        return False
+    counts = layout.counts(log.panel(name).symbols[:, : layout.periods])
+    if not np.array_equal(counts, published.counts):
+        return False
+    estimates = stream.answers(layout.questions(stream)).values
+    series = ReleaseSeries.of(layout, reruns_of(published), estimates)
+    learned = learned_weights(series.workload())
+    return all(
+        len(found) == len(stated) and all(map(_close, found, stated))
+        for found, stated in (
+            (learned.groups, published.head.groups),
+            (learned.families, published.head.families),
+        )
+    )
+
+
+def _close(found: GroupWeights | FamilyWeights, stated: GroupWeights | FamilyWeights) -> bool:
+    """Whether two weights are of the same cells, and equal up to the last digits of floats."""
+    pairs = zip(found.model_dump().values(), stated.model_dump().values(), strict=True)
+    return all(
+        a == b if isinstance(a, str) else np.allclose(a, b, rtol=1e-5, atol=_SLACK)
+        for a, b in pairs
+    )
 
 
 def weights_message(

@@ -52,14 +52,12 @@ class LeastErrorAnswers:
         head, layout = published.head, SeriesLayout(release)
         if head.number != max(each.last for each in stream.releases):
             return None
-        panel, unbiased = published.errors
         if published.counts.size != layout.live.sum():
             raise Inconsistent(
                 f"public log: the weights of {head.release} at {head.period} are not of its counts"
             )
-        reruns = Reruns(published.counts, panel, unbiased, head.panel_step, head.unbiased_step)
         estimates = stream.answers(layout.questions(stream)).values
-        series = ReleaseSeries.of(layout, reruns, estimates)
+        series = ReleaseSeries.of(layout, reruns_of(published), estimates)
         return cls(series, ErrorWeights(head.groups, head.families), largest_count(release))
 
     def answer(self, query: PanelQuery, unbiased: Answer) -> Answer:
@@ -137,6 +135,13 @@ class LeastErrorAnswers:
             assert stream.absent is not None
             mask[stream.absent] = False
         return WindowQuery("", 1, mask)
+
+
+def reruns_of(published: PublishedWeights) -> Reruns:
+    """The counts and the errors in a message with weights."""
+    panel, unbiased = published.errors
+    head = published.head
+    return Reruns(published.counts, panel, unbiased, head.panel_step, head.unbiased_step)
 
 
 def largest_count(release: ReleaseMeasurements) -> float:

@@ -12,7 +12,7 @@ from kit.public_logs import Silent, counts_of, log_in_memory, published, with_we
 from stream_dp.answers import error_features
 from stream_dp.answers.answering import PanelAnswers
 from stream_dp.answers.error_features import ReleaseSeries
-from stream_dp.answers.error_weights import learned_weights
+from stream_dp.answers.error_weights import follows, learned_weights
 from stream_dp.answers.least_error import Correction, Estimate, Term
 from stream_dp.answers.query import parse_query
 from stream_dp.answers.reruns import SeriesLayout, rerun
@@ -22,6 +22,7 @@ from stream_dp.log.message import build_message
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import ReleaseQuery
+from stream_dp.release.published_weights import WeightsStatement, checked_weights, weights_parts
 from stream_dp.studyfile import parse_study
 
 PEOPLE, PERIODS = 600, 8
@@ -166,6 +167,22 @@ def test_an_answer_has_the_least_error_and_the_unbiased_answer_beside_it(weighte
         "interval": list(plain.interval),
     }
     assert weighted.answer("r", "pattern 2 2", count=True, unbiased=True) == plain
+
+
+def test_weights_that_do_not_follow_from_the_panel_are_noticed(weighted, window):
+    published = weighted.weights["r"]
+    assert follows(weighted, published)
+    for change in ("beta", "factor", "count"):
+        head, counts = published.head.model_dump(), published.counts.copy()
+        if change == "count":
+            counts[3] += 1
+        else:
+            weights = head["families" if change == "factor" else "groups"][0]
+            weights[change] = (1.01 * np.asarray(weights[change])).tolist()
+        parts = weights_parts(counts, *published.errors)
+        head = WeightsStatement.model_validate(head).model_dump(mode="json")
+        message = build_message(len(window), window[-1].hash, head, parts)
+        assert not follows(weighted, checked_weights(weighted.study, message)), change
 
 
 def test_a_change_is_the_difference_of_its_answers(weighted):

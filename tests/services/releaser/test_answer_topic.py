@@ -123,6 +123,7 @@ def test_weights_bring_the_default_answers_once(
         numbers = [default.value, default.standard_error, *default.interval]
         assert [answer[n] for n in ("value", "error", "lower", "upper")] == pytest.approx(numbers)
         assert answer["method"] == default.method
+        assert answer["people"] == (default.base if answer["measure"] == "share" else None)
         alone = default.unbiased and default.unbiased.value
         assert answer["unbiased"] == (alone and pytest.approx(alone))
     assert sent.run(estimates=True, weights=True)

@@ -15,6 +15,7 @@ from kit.verifiers import verdicts
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.release.published_weights import WEIGHTS_TYPE
+from stream_dp.services.commands.cli import main
 from stream_dp.services.releaser import answer_weights
 from stream_dp.services.storage.journal_heads import WeightsHead
 from stream_dp.study.topics import RELEASES
@@ -60,7 +61,9 @@ def names(sent: StudyFolder) -> list[str]:
     return [release.name for release in study.releases]
 
 
-def test_weights_follow_the_last_publication(sent: StudyFolder, names: list[str]) -> None:
+def test_weights_follow_the_last_publication(
+    sent: StudyFolder, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert sent.run(weights=True)
     check(sent, names)
     answer = public(sent).answer(names[0], public(sent).queries(names[0])[0])
@@ -68,6 +71,9 @@ def test_weights_follow_the_last_publication(sent: StudyFolder, names: list[str]
     with sent.public(readonly=True) as log:
         *_, last = log.read(RELEASES, {0: 0}, 10_000, 0).records
     assert json.loads(last.value or b"")["type"] == WEIGHTS_TYPE
+    assert main(["verify", str(sent.file), "--all"]) == 0
+    line = f"weights: of {', '.join(names)}, as they follow from the panels"
+    assert line in capsys.readouterr().out
 
 
 def test_a_study_without_weights_has_none(sent: StudyFolder) -> None:
