@@ -7,7 +7,6 @@ the command runs: its help and the completion of words need no other imports tha
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -115,8 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None and called != "worker":
             # Except in fits matrices are small, and threads of linear algebra wait for one another.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        # A parser of all commands is dear, and only the help and a wrong word need it.
-        listed = [called] if called in COMMANDS and called == typed[0] else COMMANDS
+        # A parser of all commands takes long to build, and only a wrong word needs it.
+        listed: Collection[str] = COMMANDS
+        if typed[0] in COMMANDS:
+            listed = [called]
+        elif typed[0] in {"--help", "-h", "--version"}:
+            listed = ()
         options = _parser(listed).parse_args(typed)
         logged = called in SERVICES
         from ..process.elapsed import shown_elapsed
@@ -126,6 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)), waits:
             output: Output = import_module(command_module(options.command)).run(options)
         if options.json:
+            import json  # a help does not wait for it
+
             # What a service prints is a log: one line for each event, the last among them.
             text = json.dumps(output.data, indent=None if logged else 2)
             say(text.replace("\x7f", "\\u007f"))
@@ -144,6 +149,8 @@ def _note(line: str, *, as_json: bool, logged: bool) -> None:
     """Tells of a mended mode on standard error, for which a command goes on."""
     text = f"stream-dp: {printable(line)}"
     if as_json:
+        import json
+
         from ..process.events import head
 
         text = json.dumps({**(head("mode-mended") if logged else {}), "message": line})
@@ -161,9 +168,11 @@ def _fail(lines: Sequence[str], code: int, *, as_json: bool, logged: bool) -> in
         from ..process.events import head  # no other command needs it
 
         fields = {**head("ended"), **fields}
-    text = json.dumps(fields)
-    if not as_json:
-        text = "\n".join(f"stream-dp: {printable(line)}" for line in lines)
+    text = "\n".join(f"stream-dp: {printable(line)}" for line in lines)
+    if as_json:
+        import json
+
+        text = json.dumps(fields)
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command, without what it needs to run.
 
     help: a line of help.
@@ -23,8 +22,7 @@ class Command:
     module: str
 
 
-@dataclass(frozen=True)
-class CommandGroup:
+class CommandGroup(NamedTuple):
     """Commands for one task, by name, under a title."""
 
     title: str

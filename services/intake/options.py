@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -213,6 +212,8 @@ def layout(options: argparse.Namespace) -> TableLayout:
 
 def _listed(texts: str) -> list[str]:
     """The texts of a list with commas. A text with a comma stands in quotes."""
+    import csv  # a help does not wait for it
+
     return next(csv.reader([texts]), [])
 
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stream_dp.errors import Inconsistent, UserError, is_lasting, visible
-from stream_dp.log.log import (
-    Damaged,
-    Fenced,
-    LogError,
-    OutOfRange,
-    Unavailable,
-    UnknownCommit,
-)
 
 # A service manager may start the program again after UNAVAILABLE, and must not after the others.
 JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE = 1, 2, 3, 4, 5
@@ -22,8 +14,7 @@ VIOLATION = 6  # an audit found that a release costs more than it declares
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """The result of a command.
 
     data: the result for machines, to be written as JSON.
@@ -38,6 +29,15 @@ class Output:
 
 def failure(error: BaseException) -> tuple[int, Sequence[str]]:
     """The exit code and the lines for an error. Raises an error that is a fault of this program."""
+    from stream_dp.log.log import (  # a help and a sound command do not wait for it
+        Damaged,
+        Fenced,
+        LogError,
+        OutOfRange,
+        Unavailable,
+        UnknownCommit,
+    )
+
     match error:
         case Inconsistent():
             return INCONSISTENT, error.lines
