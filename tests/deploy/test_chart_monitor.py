@@ -19,7 +19,7 @@ from stream_dp.services.commands import cli
 
 pytestmark = needs("helm")
 
-ON = {"monitor.enabled": True}
+ON = {"monitor.enabled": True, "worker.enabled": False}
 
 
 def monitor(tmp_path: Path, **values: Any) -> Any:

@@ -23,7 +23,7 @@ from stream_dp.services.commands import cli
 
 pytestmark = needs("helm")
 
-ON = {"operator.enabled": True}
+ON = {"operator.enabled": True, "worker.enabled": False}
 
 
 def pod_of(tmp_path: Path, **values: Any) -> Any:
@@ -90,7 +90,11 @@ def test_nobody_reaches_it_but_its_peers(tmp_path: Path) -> None:
 
 
 def test_the_public_monitor_serves_further_logs(tmp_path: Path) -> None:
-    more = {"monitor.enabled": True, "monitor.logs": ["kafka://kafka:9092/homes"]}
+    more = {
+        "monitor.enabled": True,
+        "worker.enabled": False,
+        "monitor.logs": ["kafka://kafka:9092/homes"],
+    }
     (deployment,) = of_kind(rendered(tmp_path, more), "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     options = cli._parser().parse_args(container["args"])

@@ -31,7 +31,6 @@ from stream_dp import __version__
 from stream_dp.services.commands import cli
 
 EVERYTHING = {
-    "worker.enabled": True,
     "worker.gpu.enabled": True,
     "worker.gpu.runtimeClassName": "nvidia",
     "snapshots": "s3://bucket/folder",
@@ -40,7 +39,7 @@ EVERYTHING = {
     "prometheusRule.enabled": True,
     "dashboards.enabled": True,
 }
-SHARED = {"worker.enabled": True, "state.accessMode": "ReadWriteMany"}
+SHARED = {"state.accessMode": "ReadWriteMany"}
 VERSIONS = ("1.27.0", "1.31.0", "1.35.0")
 # Of operators that the cluster may have; their schemas are their own.
 CUSTOM = {"ServiceMonitor", "PrometheusRule"}
@@ -220,7 +219,7 @@ def test_a_gpu_is_asked_for_only_where_it_is_wanted(tmp_path: Path) -> None:
 
 
 def test_without_a_worker_there_is_nothing_of_it(tmp_path: Path) -> None:
-    documents = rendered(tmp_path)
+    documents = rendered(tmp_path, {"worker.enabled": False})
     assert {kind for kind, _ in documents} == {
         "ConfigMap",
         "NetworkPolicy",
@@ -228,6 +227,20 @@ def test_without_a_worker_there_is_nothing_of_it(tmp_path: Path) -> None:
         "StatefulSet",
     }
     assert not [name for _, name in documents if "worker" in name]
+
+
+def test_a_worker_runs_by_default_on_the_node_of_the_releasers_volume(tmp_path: Path) -> None:
+    documents = rendered(tmp_path)
+    (releaser,) = of_kind(documents, "StatefulSet")
+    (worker,) = of_kind(documents, "Deployment")
+    near = worker["spec"]["template"]["spec"]["affinity"]["podAffinity"]
+    (term,) = near["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    labels = releaser["spec"]["template"]["metadata"]["labels"]
+    assert term["labelSelector"]["matchLabels"].items() <= labels.items()
+    assert term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "releaser"
+    elsewhere = of_kind(rendered(tmp_path, SHARED), "Deployment")
+    assert "affinity" not in elsewhere[0]["spec"]["template"]["spec"]
 
 
 # Networks
@@ -239,9 +252,9 @@ def policies(tmp_path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_nothing_comes_in_by_default(tmp_path: Path) -> None:
-    (policy,) = policies(tmp_path, {}).values()
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert not policy.get("ingress")
+    for policy in policies(tmp_path, {}).values():
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+        assert not policy.get("ingress")
 
 
 def test_an_empty_list_of_peers_opens_no_confidential_port(tmp_path: Path) -> None:
@@ -346,7 +359,7 @@ def test_a_service_monitor_finds_the_confidential_port_under_the_name_of_the_ale
         ({"public": ""}, "public: write kafka://"),
         ({"log": "sqlite:study.db"}, "log"),
         ({"study.configMap": "mine", "study.text": "x"}, "text or configMap, not both"),
-        ({"worker.enabled": True}, "worker: it reads the releaser's snapshots"),
+        ({"state.accessMode": "ReadWriteOncePod"}, "worker: it reads the releaser's snapshots"),
         ({"releaser.replicas": 2}, "replicas"),
         ({"networkpolicy.enabled": False}, "networkpolicy"),
         ({"networkPolicy.enabled": "no"}, "networkPolicy"),
