@@ -1,10 +1,11 @@
 """Verdicts on change of panels that lose people, whose shares among respondents are flat.
 
-Every panel has the same shares of states in every period, and people who leave at random: of 20
-panels, the last period lacks 0 to 40 % of the people. Each is published with several seeds. The
-table counts how often the monitor says that the share changed, of respondents and of everybody.
+Every panel has the same shares of states in every period, and people who leave at random: the last
+period lacks 0 to 40 % of the people. Each is published with several seeds and its weights. The
+table counts how often the monitor says that the share changed between the first period and the
+last: of respondents by the default answers and by the unbiased ones, and of everybody.
 
-python benchmarks/attrition.py [PANELS] [SEEDS]
+    RECORD=1 python benchmarks/attrition.py [PANELS] [SEEDS]
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from kit.public_logs import public
+from kit.public_logs import log_in_memory, published, with_weights
 from kit.studies import attribute, small_study, window
+from result_file import record
 
+from stream_dp.client import PublicLog
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import ReleaseQuery
-from stream_dp.services.monitor.answer_sentences import SURE
+from stream_dp.services.monitor.answer_sentences import SURE, noise_alone
 from stream_dp.services.monitor.comparison import compared
 
 ABSENT, PERIODS = 2, 6
@@ -31,7 +34,7 @@ LABELS = [f"2021-0{number}" for number in range(1, PERIODS + 1)]
 def panel(number: int, lost: float) -> np.ndarray:
     """A panel of symbols, (people, periods): a flat share, and people who leave at random."""
     random = np.random.default_rng(number)
-    people, share = int(random.integers(500, 4000)), random.uniform(0.1, 0.7)
+    people, share = int(random.integers(300, 1000)), random.uniform(0.1, 0.7)
     symbols = np.empty((people, PERIODS), np.uint8)
     symbols[:, 0] = np.arange(people) < share * people
     for t in range(1, PERIODS):  # as many change in one direction as in the other
@@ -48,11 +51,14 @@ def panel(number: int, lost: float) -> np.ndarray:
     return symbols
 
 
+BY_DEFAULT, UNBIASED, EVERYBODY = "respondents, by default", "respondents, unbiased", "everybody"
+
+
 def main() -> None:
     panels, seeds = (int(text) for text in (*sys.argv[1:3], 20, 20)[:2])
-    print(f"{'lost':>6} {'releases':>9} {'respondents':>12} {'everybody':>10}")
-    for lost in (0.0, 0.1, 0.2, 0.4):
-        said = {"": 0, " among everybody": 0}
+    print(f"{'lost':>6} {'releases':>9} {BY_DEFAULT} / {UNBIASED} / {EVERYBODY}", flush=True)
+    for lost in (0.4, 0.2, 0.0):
+        said = dict.fromkeys((BY_DEFAULT, UNBIASED, EVERYBODY), 0)
         for number in range(panels):
             symbols = panel(number, lost)
             study = small_study(
@@ -63,15 +69,23 @@ def main() -> None:
                 releases=[window("work", "work", width=2, rho="1/20")],
             )
             for seed in range(seeds):
-                log = public(study, {"work": symbols}, SeededNoise(1000 * number + seed))
-                for words in said:
+                noise = SeededNoise(1000 * number + seed)
+                log = PublicLog(
+                    log_in_memory(with_weights(published(study, {"work": symbols}, noise)))
+                )
+                for kind, words in ((BY_DEFAULT, ""), (EVERYBODY, " among everybody")):
                     first, last = (
                         ReleaseQuery("work", f"work=1{words}", LABELS[t]) for t in (1, -1)
                     )
                     chance = compared(log, last, first, count=False).chance
-                    said[words] += chance is not None and chance < SURE
+                    said[kind] += chance is not None and chance < SURE
+                    if kind == BY_DEFAULT:
+                        chance = noise_alone(log.change(last, first, count=False, unbiased=True))
+                        said[UNBIASED] += chance is not None and chance < SURE
         of = panels * seeds
-        print(f"{lost:>6.0%} {of:>9} {said[''] / of:>12.1%} {said[' among everybody'] / of:>10.1%}")
+        rates = [number / of for number in said.values()]
+        print(f"{lost:>6.0%} {of:>9} {' '.join(f'{rate:>8.1%}' for rate in rates)}", flush=True)
+        record("attrition", f"{lost:.0%} lost", *rates)
 
 
 if __name__ == "__main__":

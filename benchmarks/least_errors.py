@@ -9,7 +9,7 @@ states and totals are asked. For each panel and family of queries the table has
 - covered: how many 95 % intervals have the truth in them;
 - length: of the intervals, over those of the unbiased answers.
 
-python benchmarks/least_errors.py [SEEDS] [NAME...]
+RECORD=1 python benchmarks/least_errors.py [SEEDS] [NAME...]
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kit.public_logs import log_in_memory, published
 from kit.studies import attribute, cumulative, joint, small_study, window
+from result_file import record
 
 from stream_dp.answers.answering import PanelAnswers
 from stream_dp.answers.error_features import QuerySeries, ReleaseSeries
@@ -42,6 +43,7 @@ from stream_dp.study import Study
 
 Floats = np.ndarray
 RARE, FEW = 0.01, 2  # of the people; people
+EXTRACTS = ("few", "rare states")  # of the families of queries, not families of their own
 
 
 @dataclass(frozen=True)
@@ -144,12 +146,12 @@ def case(
     published_periods: int | None = None,
     attributes: dict[str, Any] | None = None,
     seed: int = 1,
-    **study: Any,
 ) -> Case:
     random = np.random.default_rng(seed)
     symbols = generator(random, people, periods)
     if open_:
         symbols = leaving(symbols, random, values)
+    if open_ or "where" in release:
         release = {**release, "rows": people + people // 10}
     missing = "absent" if open_ else 0
     return Case(
@@ -160,67 +162,67 @@ def case(
             periods={"first": 1, "every": "step", "count": periods},
             attributes=attributes or {"x": attribute(list(range(values)), missing=missing)},
             releases=[release],
-            **study,
         ),
         symbols,
         published_periods,
     )
 
 
+ABSENCE = {"open_": True, "size": False, "relation": "add_remove"}
+TWO = {
+    "x": attribute([0, 1], missing="absent"),
+    "region": attribute(["n", "s"], missing="absent", fixed=True),
+}
+
+
 def cases() -> dict[str, Any]:
     """The panels, by name: functions of no argument."""
-    held_out = {
-        "hazards window": lambda: case(hazards, window("r", "x", 3, "1/50")),
-        "seasons joint": lambda: case(seasons, joint("r", "x", 2, [2], "1/20"), values=3),
-        "spells window": lambda: case(spells, window("r", "x", 2, "1/20"), values=4, periods=8),
-        "late window": lambda: case(late, window("r", "x", 3, "1/100"), people=800),
-        "rare joint": lambda: case(
-            rare, joint("r", "x", 2, [1], "1/20"), values=3, people=4000, periods=8
+    private = {"relation": "add_remove", "size": False}
+    return {
+        "unequal hazards, windows": lambda: case(hazards, window("r", "x", 3, "1/50")),
+        "four states, windows": lambda: case(
+            spells, window("r", "x", 2, "1/20"), values=4, periods=8
         ),
-        "shocks totals": lambda: case(shocks, cumulative("r", "x", [1], "1/50")),
-    }
-    classes = {
-        "late joint": lambda: case(late, joint("r", "x", 2, [1], "1/100"), people=800),
-        "spells joint": lambda: case(
-            spells, joint("r", "x", 2, [1], "1/20"), values=4, periods=8, people=600
+        "late change, windows": lambda: case(late, window("r", "x", 3, "1/100"), people=800),
+        "250 people, windows": lambda: case(hazards, window("r", "x", 3, "1/20"), people=250),
+        "single periods, windows": lambda: case(hazards, window("r", "x", 1, "1/50"), people=800),
+        "two shocks, totals": lambda: case(shocks, cumulative("r", "x", [1], "1/50")),
+        "seasons, joint": lambda: case(
+            seasons, joint("r", "x", 2, [2], "1/20"), values=3, people=800, periods=8
         ),
-        "padding": lambda: case(
-            hazards, window("r", "x", 2, "1/20"), relation="add_remove", size=False
+        "late change, joint": lambda: case(
+            late, joint("r", "x", 2, [1], "1/100"), people=800, periods=8
         ),
-        "absence window": lambda: case(
-            hazards, window("r", "x", 2, "1/20"), open_=True, size=False, relation="add_remove"
+        "a rare state, windows": lambda: case(
+            rare, window("r", "x", 2, "1/20"), values=3, people=2000, periods=8
         ),
-        "absence joint": lambda: case(
+        "padding": lambda: case(hazards, window("r", "x", 2, "1/20"), **private),
+        "absence, windows": lambda: case(hazards, window("r", "x", 2, "1/20"), **ABSENCE),
+        "a stratum": lambda: case(
             hazards,
-            joint("r", "x", 2, [1], "1/20"),
+            window("r", "x", 2, "1/20", where={"region": "n"}),
+            people=1000,
+            attributes=TWO,
             open_=True,
-            size=False,
-            relation="add_remove",
-            periods=8,
+            seed=4,
         ),
-        "horizon runs": lambda: case(
+        "7 of 12 periods, windows": lambda: case(
             hazards, window("r", "x", 3, "1/50"), published_periods=7, seed=2
         ),
-        "totals run": lambda: case(
+        "6 of 12 periods, totals": lambda: case(
             shocks, cumulative("r", "x", [1], "1/50"), published_periods=6, seed=2
         ),
-        "wave": lambda: case(
-            hazards, window("r", "x", 3, "1/50", first="3", last="10"), periods=12, seed=3
+        "a wave of 8 periods": lambda: case(
+            hazards, window("r", "x", 3, "1/50", first="3", last="10"), seed=3
         ),
-        "product": lambda: case(
+        "two attributes": lambda: case(
             spells,
             window("r", ["a", "b"], 2, "1/20"),
             values=4,
             periods=8,
-            attributes={
-                "a": attribute([0, 1], missing=0),
-                "b": attribute([0, 1], missing=0),
-            },
+            attributes={name: attribute([0, 1], missing=0) for name in ("a", "b")},
         ),
-        "few people": lambda: case(hazards, window("r", "x", 3, "1/20"), people=250),
-        "single window": lambda: case(hazards, window("r", "x", 1, "1/50"), people=800),
     }
-    return {**held_out, **classes}
 
 
 class Scores:
@@ -293,8 +295,8 @@ def true_counts(layout: SeriesLayout, symbols: np.ndarray, asked: Any) -> Floats
     return counts
 
 
-def judge(one: Case, seed: int, scores: dict[str, Scores]) -> None:
-    """Publishes a panel, and adds all its answers to the scores of their families."""
+def publish(one: Case, seed: int) -> ReleaseSeries:
+    """Publishes a panel with the noise of a seed, and reruns its mechanism."""
     declared = one.study.releases[0]
     log = PublicLog(
         log_in_memory(
@@ -305,9 +307,14 @@ def judge(one: Case, seed: int, scores: dict[str, Scores]) -> None:
     layout = SeriesLayout(release)
     reruns = rerun(layout, stream, log.panel(declared.name))
     answers = stream.answers(layout.questions(stream))
-    series = ReleaseSeries.of(layout, reruns, answers.values)
+    return ReleaseSeries.of(layout, reruns, answers.values)
+
+
+def judge(one: Case, series: ReleaseSeries, scores: dict[str, Scores]) -> None:
+    """Adds all answers about a panel to the scores of their families."""
+    layout, release = series.layout, series.layout.release
     weights, bound = learned_weights(series.workload()), largest_count(release)
-    first, last = one.study.span(declared)
+    first, last = one.study.span(one.study.releases[0])
     symbols, people = one.symbols[:, first - 1 : last], len(one.symbols)
     for family, query, asked in queries(series):
         truth, live = true_counts(layout, symbols, asked), query.live
@@ -362,34 +369,52 @@ def _judge_changes(chosen: Correction, truth: Floats, bound: float, scores: Scor
         )
 
 
+def summed(scores: dict[str, Scores]) -> list[float]:
+    """The cells of a panel in the table: over its families of queries, without the extracts."""
+    families = [score for name, score in scores.items() if name not in EXTRACTS]
+    panels = [max(score.rms("panel"), 1e-9) for score in families]
+    default, unbiased = (
+        [score.rms(name) / panel for score, panel in zip(families, panels, strict=True)]
+        for name in ("answer", "unbiased")
+    )
+    covered = [score.coverage("answer") for score in families]
+    return [
+        float(np.exp(np.mean(np.log(default)))),
+        max(default),
+        float(np.exp(np.mean(np.log(unbiased)))),
+        float(np.mean(covered)),
+        min(covered),
+        float(np.mean([score.length for score in families])),
+    ]
+
+
 def main() -> None:
     seeds = int(sys.argv[1]) if sys.argv[1:] else 10
-    named = [name for name in cases() if not sys.argv[2:] or name in sys.argv[2:]]
-    head = f"{'panel':<16}{'family':<12}{'error':>7}{'unbiased':>9}{'covered':>9}"
+    head = f"{'panel':<26}{'family':<12}{'error':>7}{'unbiased':>9}{'covered':>9}"
     print(f"{head}{'unbiased':>9}{'length':>8}", flush=True)
-    everything: list[Scores] = []
-    for name in named:
-        one, scores = cases()[name](), defaultdict(Scores)
+    rows = []
+    for name, make in cases().items():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
+        one, scores = make(), defaultdict(Scores)
         for seed in range(seeds):
-            judge(one, 1 + seed, scores)
+            judge(one, publish(one, 1 + seed), scores)
         for family, score in scores.items():
             panel = max(score.rms("panel"), 1e-9)
             print(
-                f"{name:<16}{family:<12}{score.rms('answer') / panel:>7.2f}"
+                f"{name:<26}{family:<12}{score.rms('answer') / panel:>7.2f}"
                 f"{score.rms('unbiased') / panel:>9.2f}{score.coverage('answer'):>9.1%}"
                 f"{score.coverage('unbiased'):>9.1%}{score.length:>8.2f}",
                 flush=True,
             )
-            if family not in ("few", "rare states"):
-                everything.append(score)
-    ratios = [s.rms("answer") / max(s.rms("panel"), 1e-9) for s in everything]
-    plain = [s.rms("unbiased") / max(s.rms("panel"), 1e-9) for s in everything]
-    covered = np.mean([s.coverage("answer") for s in everything])
-    lengths = np.mean([s.length for s in everything])
-    print(
-        f"{'all':<16}{'':<12}{np.exp(np.mean(np.log(ratios))):>7.2f}"
-        f"{np.exp(np.mean(np.log(plain))):>9.2f}{covered:>9.1%}{'':>9}{lengths:>8.2f}"
-    )
+        rows.append(summed(scores))
+        record("default-answers", name, *rows[-1])
+    if not sys.argv[2:]:
+        error, worst, unbiased, covered, least, length = map(np.array, zip(*rows, strict=True))
+        means = [float(np.exp(np.log(ratios).mean())) for ratios in (error, unbiased)]
+        whole = [means[0], worst.max(), means[1], covered.mean(), least.min(), length.mean()]
+        record("default-answers", "all", *map(float, whole))
+        print("all", *(f"{number:.3f}" for number in whole))
 
 
 if __name__ == "__main__":
