@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from stream_dp.batch.groups.hpd import product_answers as formulas
 from stream_dp.batch.groups.hpd.household_draw import draw_households
 from stream_dp.batch.groups.hpd.model_arrays import (
-    NOTHING,
+    MemberTargets,
     ModelLayout,
     RoleSlots,
     encode_queries,
@@ -78,8 +78,8 @@ def test_the_smallest_layouts(layout):
 SLIPS = [
     ("alike", 0, "nobody = nobody * (1 - s)", ""),
     ("alike", 0, "layout.filled.sum(axis=1)", "layout.filled.sum(axis=1) - 1"),
-    ("alike", 1, "float(rows), t.people", "float(rows), float(rows)"),
-    ("alike", 1, "filled[q.size] * _product(table", "_product(table"),
+    ("alike", 1, "t.group.shape[1] if per_group else t.people", "t.group.shape[1]"),
+    ("alike", 1, "_of_size(filled, q) * _product(table", "_product(table"),
     ("others", 0, "nobody.append(nobody[-1] * (1 - s))", "nobody.append(nobody[-1])"),
     ("others", 0, "(1 - spouse) * among[1]", "among[1]"),
     ("others", 0, "t.composition[e] * fits[:, e, None]", "t.composition[e]"),
@@ -95,7 +95,7 @@ SLIPS = [
     ("others", 3, "nobody = nobody * (1 - first)", ""),
     ("others", 3, "q.person) * paired", "q.person) * anyone"),
     ("others", 4, "q.relative) * (1 - head)", "q.relative)"),  # a sum for the union
-    ("others", 4, "t.paired[j][q.size] * only_spouse", "t.filled[j + 2][q.size] * only_spouse"),
+    ("others", 4, "_of_size(v, q) * only_spouse", "_of_size(t.filled[j], q) * only_spouse"),
     ("others", 0, "no_child[c] * some_other[o]", "2 * no_child[c] * some_other[o]"),
     ("others", 0, "some_other[o])", "some_other[0])"),
     ("others", 0, "* (among[0] + with_spouse)", "* with_spouse"),
@@ -117,9 +117,11 @@ def slipped(name, level, old="", new=""):
     module.__package__ = formulas.__package__
     exec(source.replace(old, new) if old else source, module.__dict__)  # noqa: S102
     with jax.disable_jit():
-        form = module.chunk_forms(layout)[1 + level]  # the first is of groups and nobody in them
+        kind = 1 + level  # the first is of groups and nobody in them
         tables = module.probability_tables(layout, logits)
-        return np.asarray(module.chunk_shares(form, tables, queries))
+        members = MemberTargets(queries.size, queries.person, queries.relative)
+        shares = module.chunk_shares(layout, kind, tables, members, queries.group)
+        return np.diagonal(shares)  # each query with its own group
 
 
 @cache
@@ -189,13 +191,18 @@ def test_chunks_hold_every_query_once(seed, n, length):
     value = rng.permutation(n).astype(float)
     room = n + int(rng.integers(100))
     chunks, place = pack_queries(OTHERS, encoded, length, value, weight=value + 1, room=room)
-    for field, packed in zip(encoded, chunks.queries, strict=True):
-        assert (packed.reshape(-1, *packed.shape[2:])[place] == field).all()
+    chunk, row, column = np.unravel_index(place, chunks.target.shape)
+    for name in ("size", "person", "relative"):
+        assert (getattr(chunks.members, name)[chunk, column] == getattr(encoded, name)).all()
+    assert (chunks.group[chunk, row] == encoded.group).all()
+    kind = np.searchsorted(chunks.ends, chunk, side="right")
+    free = (encoded.person == OTHERS.person_rows).all(axis=1)
+    assert (kind == np.where((encoded.level == GROUP) & free, 0, encoded.level + 1)).all()
     assert (chunks.target.reshape(-1)[place] == value).all()
     weight = chunks.weight.reshape(-1)
     assert sorted(weight[weight > 0]) == list(range(1, n + 1))
-    assert len(chunks.kind).bit_count() == 1
-    assert not (chunks.weight[chunks.kind == NOTHING] > 0).any()
+    assert len(chunks.weight).bit_count() == 1
+    assert not (chunks.weight[chunks.ends[-1] :] > 0).any()
     fewer = encode_queries(OTHERS, random_queries(rng, OTHERS, int(rng.integers(1, room + 1))))
     shape = pack_queries(OTHERS, fewer.take(slice(None)), length, room=room)[0].target.shape
     assert shape == pack_queries(OTHERS, encoded, length, room=room)[0].target.shape

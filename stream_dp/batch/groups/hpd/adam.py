@@ -8,11 +8,11 @@ answers and public numbers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...jax_extra import jax, jnp, optax
 from .generator_network import BIAS, LATENT, head_logits
@@ -20,7 +20,7 @@ from .model_arrays import Array, ModelLayout, QueryChunks
 from .product_answers import Logits, all_shares, loss_and_gradient
 from .row_supports import RowSupports
 
-Params = dict[str, NDArray[np.float32]]
+Params = Mapping[str, Array]  # NumPy's, or those of a device
 _SMALL = 1e-8
 
 
@@ -73,7 +73,7 @@ class _Carry(NamedTuple):
 def compiled_shares(
     layout: ModelLayout, params: Logits, chunks: QueryChunks, supports: RowSupports | None = None
 ) -> jax.Array:
-    """(chunks, length) answers, as shares of groups or people."""
+    """(chunks, rows, columns) answers, as shares of groups or people."""
     return all_shares(layout, head_logits(layout, params), chunks, supports)
 
 

@@ -1,9 +1,13 @@
 """The arrays of a model of households: its sizes, its slots, and queries as row numbers.
 
-A table of probabilities has a row for each value of every column, and a last row of ones. A query
-is a list of rows to be multiplied; for a free column, the row of ones. So all queries have the same
-shape. Queries are packed into chunks of a single kind. The number of chunks is a power of two, so
-that few different shapes occur and few programs are compiled.
+A table of probabilities has a row for each value of every column. A query is a list of rows to be
+multiplied, padded with the number after the last row, which changes nothing. So all queries have
+the same shape.
+
+Many queries differ in their groups alone, or in their members alone: so do the cells of a marginal.
+Queries are therefore packed into chunks of a single kind, as tables: a row for each different list
+of group targets, a column for each different list of the others. The number of chunks is a power of
+two, so that few different shapes occur and few programs are compiled.
 """
 
 from __future__ import annotations
@@ -24,9 +28,10 @@ Array = Any  # NumPy's outside compiled programs, JAX's inside them
 
 LEAD_DECAY = 0.5  # of the usual decay
 
-# Kinds of chunks: of padding, about groups alone, about groups with a member, then by level.
-NOTHING, GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES, LEADS = range(9)
+# Kinds of chunks: about groups alone, about groups with a member, then by level.
+GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES, LEADS = range(8)
 _KINDS = np.arange(SOMEONE, LEADS + 1)  # by level
+_MOST_GROUPS = 256  # rows of a chunk
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ class EncodedQueries(NamedTuple):
 
     level: (n,).
     size: (n,), the code of the size asked for, or the number of sizes for any.
-    group: (n, g), rows of the table of groups, padded with the row of ones.
+    group: (n, g), rows of the table of groups, padded with the number of its rows.
     person: (n, p), likewise of the tables of persons.
     relative: (n, r), likewise.
     """
@@ -212,17 +217,27 @@ class EncodedQueries(NamedTuple):
         return EncodedQueries(*(a[index] for a in self))
 
 
-class QueryChunks(NamedTuple):
-    """Queries in chunks of equal length, each chunk of a single kind.
+class MemberTargets(NamedTuple):
+    """The targets of queries but those of groups; see `EncodedQueries`."""
 
-    kind: int32 (chunks,).
-    queries: arrays (chunks, length, ...).
-    target: float32 (chunks, length).
-    weight: float32 (chunks, length), 0 in padding.
+    size: Array
+    person: Array
+    relative: Array
+
+
+class QueryChunks(NamedTuple):
+    """Tables of queries, each of a single kind, in the order of the kinds.
+
+    ends: int32 (kinds,), the number of the chunk after the last of each kind.
+    members: arrays (chunks, columns, ...).
+    group: int32 (chunks, rows, g), row numbers of the table of groups.
+    target: float32 (chunks, rows, columns).
+    weight: likewise, 0 where there is no query.
     """
 
-    kind: Array
-    queries: EncodedQueries
+    ends: Array
+    members: MemberTargets
+    group: Array
     target: Array
     weight: Array
 
@@ -240,7 +255,7 @@ def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
 
 
 def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Int32Array:
-    """(n, width) row numbers of the codes asked for, padded with the row of ones at the end."""
+    """(n, width) row numbers of the codes asked for, padded with the number of rows."""
     constrained = codes >= 0
     width = max(1, int(constrained.sum(axis=1).max(initial=0)))
     starts = np.cumsum([0, *values])
@@ -259,47 +274,95 @@ def pack_queries(
     weight: NDArray[np.float64] | None = None,
     room: int = 0,
 ) -> tuple[QueryChunks, NDArray[np.int64]]:
-    """Queries sorted by kind and cut into chunks, and int64 (n,) the position of every query.
+    """Queries as chunks, and int64 (n,) the position of every query in the flat order of chunks.
 
-    Chunks have `length` queries, or a smaller power of two if there are fewer queries; the number
-    of chunks is a power of two, and suffices for `room` queries of any kinds. Padding queries have
-    no targets and weight 0. A chunk that is all padding has the kind NOTHING and is not computed.
-    Positions are in the flat order of chunks.
+    Chunks have `length` columns, or a smaller power of two if there are fewer queries; the number
+    of chunks is a power of two, and suffices for `room` queries of any kinds. Padding has no
+    targets and weight 0. Chunks after the last kind are all padding, and are not computed. A query
+    that occurs again has a column of its own.
     """
-    n = len(queries.level)
-    length = min(length, power_of_two(max(n, room)))
+    most = max(len(queries.level), room)
+    length = min(length, power_of_two(most))
+    height = min(_MOST_GROUPS, length + length // 2)
     free = (queries.person == layout.person_rows).all(axis=1)
     kinds = np.where((queries.level == GROUP) & free, GROUPS, _KINDS[queries.level])
-    order = np.argsort(kinds, kind="stable")
-    counts = np.bincount(kinds, minlength=len(_KINDS) + 2)
-    needed = -(-counts // length)
-    bound = -(-room // length) + len(_KINDS) if room else 0  # all but one kind may be padded
-    chunks = power_of_two(max(int(needed.sum()), bound))
-    first = np.concatenate([[0], np.cumsum(needed)]) * length  # position of each kind's first
-    rank = np.arange(n) - np.concatenate([[0], np.cumsum(counts)])[kinds[order]]
-    position = np.empty(n, np.int64)
-    position[order] = first[kinds[order]] + rank
 
-    kind = np.zeros(chunks, np.int32)
-    kind[: needed.sum()] = np.repeat(np.arange(len(needed)), needed)
-    ones = layout.person_rows
-    padding = EncodedQueries(
-        level=GROUP, size=layout.sizes, group=layout.group_rows, person=ones, relative=ones
-    )
+    members = np.column_stack([kinds, queries.person, queries.relative, queries.size])
+    again = _occurrences(_numbers(np.column_stack([members, queries.group])))
+    column = _numbers(np.column_stack([members, again]))  # in the order of the kinds
+    row = _numbers(queries.group)
+    kind_of_column = np.zeros(column.max(initial=-1) + 1, np.int64)
+    kind_of_column[column] = kinds
+    rank = column - np.searchsorted(kind_of_column, kinds)  # of a column within its kind
+    block = _numbers(np.column_stack([kinds, rank // length]))
+    # The rows of a block are cut into chunks as well, where there are too many.
+    row_rank = _ranks_within(block, row)
+    chunk = _numbers(np.column_stack([block, row_rank // height]))
 
-    def spread(values: Array, empty: int) -> Array:
-        flat = np.full((chunks * length, *values.shape[1:]), empty, values.dtype)
-        flat[position] = values
-        return flat.reshape(chunks, length, *values.shape[1:])
+    columns, rows = rank % length, row_rank % height
+    needed = np.bincount(_kinds_of(chunk, kinds), minlength=len(_KINDS) + 1)
+    bound = most // length + most // height + len(_KINDS) + 1  # partly filled, at worst
+    chunks = power_of_two(bound if room else int(needed.sum()))
+    position = (chunk * height + rows) * length + columns
 
-    zeros = np.zeros(n, np.float32)
+    def spread(values: Array, empty: int, at: tuple[Array, Array], places: int) -> Array:
+        full = np.full((chunks, places, *values.shape[1:]), empty, values.dtype)
+        full[at] = values
+        return full
+
+    def table(values: NDArray[np.float64] | None) -> NDArray[np.float32]:
+        full = np.zeros(chunks * height * length, np.float32)
+        full[position] = 0 if values is None else values
+        return full.reshape(chunks, height, length)
+
+    unnamed, at = layout.person_rows, (chunk, columns)
     chunked = QueryChunks(
-        kind,
-        EncodedQueries(*(spread(a, e) for a, e in zip(queries, padding, strict=True))),
-        spread(zeros if target is None else target.astype(np.float32), 0),
-        spread(zeros if weight is None else weight.astype(np.float32), 0),
+        np.cumsum(needed).astype(np.int32),
+        MemberTargets(
+            spread(queries.size, layout.sizes, at, length),
+            spread(queries.person, unnamed, at, length),
+            spread(queries.relative, unnamed, at, length),
+        ),
+        spread(queries.group, layout.group_rows, (chunk, rows), height),
+        table(target),
+        table(weight),
     )
     return chunked, position
+
+
+def _numbers(rows: NDArray[np.integer]) -> NDArray[np.int64]:
+    """(n,) by row its number among the different rows, in their order."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    order = np.lexsort(rows.T[::-1])
+    new = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
+    numbers = np.empty(len(rows), np.int64)
+    numbers[order] = np.concatenate([[0], np.cumsum(new)])
+    return numbers
+
+
+def _occurrences(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) how often the same number occurs before each."""
+    order = np.argsort(numbers, kind="stable")
+    before = np.empty(len(numbers), np.int64)
+    ordered = numbers[order]
+    before[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
+    return before
+
+
+def _ranks_within(block: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) the number of each row among the different rows of its block."""
+    pair = _numbers(np.column_stack([block, row]))
+    first = np.full(block.max(initial=-1) + 1, len(pair))
+    np.minimum.at(first, block, pair)
+    return pair - first[block]
+
+
+def _kinds_of(chunk: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """By chunk, the kind of its queries."""
+    by_chunk = np.zeros(chunk.max(initial=-1) + 1, np.int64)
+    by_chunk[chunk] = kinds
+    return by_chunk
 
 
 def power_of_two(n: int) -> int:

@@ -50,21 +50,24 @@ children is at u or above with probability
     f(u) = sum_j w_j t_j(u) prod_{i<j} (1 - t_i(u)),  f(n) = 0.
 The head's lead is less than d with probability F(d) = sum_a h(a) f(a - d + 1). The band of leads
 from d to e - 1 has probability F(e) - F(d), and the first band, of children above the head, F(0).
+
+Products of probabilities are exp(M @ logarithms), where M has a 1 for each target of a query. So
+all queries of a kind and all slots take one product of matrices, and their gradient another one.
+Neither gathers rows nor adds to them in an order that a GPU would choose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...jax_extra import jax, jnp
 from ..workload.head_leads import band_starts
-from ..workload.queries import GROUP
-from .model_arrays import Array, EncodedQueries, ModelLayout, QueryChunks
+from .model_arrays import PEOPLE, Array, MemberTargets, ModelLayout, QueryChunks
 from .row_supports import RowSupports
 
 
@@ -74,14 +77,14 @@ def lead_table(layout: ModelLayout, person: jax.Array, filled: jax.Array) -> jax
     The bands of a column stand in the first rows of its values; all other rows are 0. Without
     leads the table is empty.
 
-    person: (slots, values + 1, K), the table of persons.
+    person: (slots, values, K), logarithms.
     filled: (slots, K), w for any size.
     """
     table = jnp.zeros((layout.person_rows if layout.leads else 0, person.shape[-1]), person.dtype)
     starts = np.cumsum([0, *layout.person_values])
     for column, codes in layout.leads:
         start = int(starts[column])
-        bands = _bands(layout, person[:, start + np.array(codes)], filled)
+        bands = _bands(layout, jnp.exp(person[:, start + np.array(codes)]), filled)
         table = table.at[start : start + len(bands)].set(bands)
     return table
 
@@ -107,17 +110,20 @@ def _bands(layout: ModelLayout, numbers: jax.Array, filled: jax.Array) -> jax.Ar
 
 
 Logits = dict[str, jax.Array]
-Form = Callable[["ProbabilityTables", EncodedQueries], jax.Array]
+_Carry = TypeVar("_Carry")
+_SUMMED = 256  # products in a row of a matrix product
+Form = Callable[["ProbabilityTables", MemberTargets], jax.Array]
+_IMPOSSIBLE = -1e4  # in place of the logarithm of 0: 0 times it is 0, and exp of it is 0
 
 
 class ProbabilityTables(NamedTuple):
     """Probabilities given k, in the notation above; the last axis is k.
 
-    group: (values + 1, K), a row for each value and a last row of ones.
-    person: (slots, values + 1, K), likewise.
-    filled: (slots, sizes + 1, K), w by the size asked for; index `sizes` is any size.
+    group: (values, K), logarithms.
+    person: by slot, (values, K) logarithms.
+    filled: by slot, (sizes + 1, K), w by the size asked for; row `sizes` is any size.
     sized: (sizes + 1, K), the probability of the size asked for.
-    paired: (children, sizes + 1, K), v.
+    paired: by child, (sizes + 1, K), v.
     composition: (compositions, K), P. With weighted rows P, w and v are times K and the row's
         weight, so that a mean over rows is a weighted one.
     people: (), E.
@@ -125,10 +131,10 @@ class ProbabilityTables(NamedTuple):
     """
 
     group: jax.Array
-    person: jax.Array
-    filled: jax.Array
+    person: tuple[jax.Array, ...]
+    filled: tuple[jax.Array, ...]
     sized: jax.Array
-    paired: jax.Array
+    paired: tuple[jax.Array, ...]
     composition: jax.Array
     people: jax.Array
     lead: jax.Array
@@ -143,7 +149,6 @@ def probability_tables(
     supports: of the rows; None: a row may hold everything.
     """
     rows = logits["group"].shape[1]
-    group = _with_ones(_softmaxes(logits["group"], layout.group_values), (rows,))
     person = _person(layout, logits, supports)
     sums: Any = sum(logits[name][index] for name, index in layout.counts.items())
     if supports is not None:
@@ -164,11 +169,11 @@ def probability_tables(
 
     filled = summed(layout.filled.T)
     return ProbabilityTables(
-        group=group,
-        person=person,
-        filled=filled,
+        group=_log_softmaxes(logits["group"], layout.group_values),
+        person=tuple(person),
+        filled=tuple(filled),
         sized=filled[0] if layout.least else summed(np.ones(len(layout.filled), np.bool_)),
-        paired=summed(_paired(layout)),
+        paired=tuple(summed(_paired(layout))),
         composition=composition,
         people=filled[:, -1].sum(),
         lead=lead_table(layout, person, filled[:, -1]),
@@ -184,79 +189,83 @@ def _paired(layout: ModelLayout) -> NDArray[np.bool_]:
     return paired
 
 
-def _softmaxes(logits: jax.Array, values: tuple[int, ...]) -> list[jax.Array]:
-    """A softmax per column, over the second-to-last axis."""
-    softmaxes, start = [], 0
+def _log_softmaxes(logits: jax.Array, values: tuple[int, ...]) -> jax.Array:
+    """The logarithm of a softmax per column, over the second-to-last axis; finite."""
+    columns, start = [logits[..., :0, :]], 0
     for size in values:
-        softmaxes.append(jax.nn.softmax(logits[..., start : start + size, :], axis=-2))
+        columns.append(jax.nn.log_softmax(logits[..., start : start + size, :], axis=-2))
         start += size
-    return softmaxes
-
-
-def _with_ones(blocks: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
-    """Stacks the blocks and a last row of ones; shape: apart from the number of rows."""
-    return jnp.concatenate([*blocks, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
+    return jnp.maximum(jnp.concatenate(columns, axis=-2), _IMPOSSIBLE)
 
 
 def _person(layout: ModelLayout, logits: Logits, supports: RowSupports | None) -> jax.Array:
-    """(slots, values + 1, K). The column that states the role has the role of the slot."""
+    """(slots, values, K) logarithms. The column of the role has the role of the slot."""
     slots, rows = layout.slots, logits["person"].shape[1]
     values = tuple(layout.person_values[c] for c in layout.free_columns)
     of_slot = logits["person"].reshape(slots, sum(values), rows)
     if supports is not None:
         of_slot = jnp.where(supports.person, of_slot, -jnp.inf)
-    blocks = _softmaxes(of_slot, values)
-    types = layout.types
-    if types is not None:
-        fixed = jnp.asarray(layout.role_table())[:, :, None]
-        role = jnp.broadcast_to(fixed, (*fixed.shape[:2], rows))
-        if types.other_slots:
-            shape = types.other_slots, len(types.other_codes), rows
-            chosen = jax.nn.softmax(logits["role"].reshape(shape), axis=1)
-            other_roles = jnp.zeros((shape[0], role.shape[1], rows), chosen.dtype)
-            other_roles = other_roles.at[:, np.array(types.other_codes)].set(chosen)
-            role = jnp.concatenate([role, other_roles])
-        blocks.insert(types.column, role)
-    return _with_ones(blocks, (slots, rows))
+    free, types = _log_softmaxes(of_slot, values), layout.types
+    if types is None:
+        return free
+    fixed = np.where(layout.role_table() > 0, np.float32(0), np.float32(_IMPOSSIBLE))[:, :, None]
+    role = jnp.broadcast_to(fixed, (*fixed.shape[:2], rows))
+    if types.other_slots:
+        shape = types.other_slots, len(types.other_codes), rows
+        chosen = jax.nn.log_softmax(logits["role"].reshape(shape), axis=1)
+        other_roles = jnp.full((shape[0], role.shape[1], rows), _IMPOSSIBLE, chosen.dtype)
+        other_roles = other_roles.at[:, np.array(types.other_codes)].set(chosen)
+        role = jnp.concatenate([role, other_roles])
+    before = sum(layout.person_values[: types.column])
+    return jnp.concatenate([free[:, :before], role, free[:, before:]], axis=1)
 
 
-def _product(table: jax.Array, rows: Array) -> jax.Array:
-    """(n, K) products of rows of a table.
+def _marks(rows: Array, table: jax.Array) -> jax.Array:
+    """(n, values) the matrix M: 1 for every row of a table that a query names.
 
-    table: (values + 1, K).
-    rows: int32 (n, width), the rows that are multiplied.
+    rows: int32 (n, width), padded with the number of the table's rows.
     """
-    product: jax.Array = table[rows[:, 0]]
-    for i in range(1, rows.shape[1]):
-        product = product * table[rows[:, i]]
-    return product
+    numbers = np.arange(len(table), dtype=np.int32)
+    ones: jax.Array = (rows[:, :, None] == numbers).sum(axis=1, dtype=table.dtype)
+    return ones
 
 
-def _groups(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _product(logarithms: jax.Array, rows: Array) -> jax.Array:
+    """(n, K) products of the rows of a table. logarithms: (values, K)."""
+    sums = jnp.matmul(_marks(rows, logarithms), logarithms, precision="highest")
+    return jnp.exp(sums)
+
+
+def _of_size(table: jax.Array, q: MemberTargets) -> jax.Array:
+    """(n, K) a table's rows for the sizes asked for. table: (sizes + 1, K)."""
+    return jnp.matmul(_marks(q.size[:, None], table), table, precision="highest")
+
+
+def _groups(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about groups and nobody in them."""
-    return t.sized[q.size]
+    return _of_size(t.sized, q)
 
 
-def _people(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _people(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people."""
     total = jnp.zeros((), t.group.dtype)
     for table, filled in zip(t.person, t.filled, strict=True):
-        total = total + filled[q.size] * _product(table, q.person)
+        total = total + _of_size(filled, q) * _product(table, q.person)
     return total
 
 
-def _someone_alike(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _someone_alike(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about groups with a member, without roles."""
     total = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
     for table, filled in zip(t.person, t.filled, strict=True):
         s = _product(table, q.person)
-        total = total + filled[q.size] * s * nobody
+        total = total + _of_size(filled, q) * s * nobody
         nobody = nobody * (1 - s)
     return total
 
 
-def _someone(layout: ModelLayout, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _someone(layout: ModelLayout, t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about groups with a member, with roles."""
     assert layout.types is not None
     first = 2 + layout.types.children
@@ -272,17 +281,19 @@ def _someone(layout: ModelLayout, t: ProbabilityTables, q: EncodedQueries) -> ja
     ):
         chance = t.composition[e] * fits[:, e, None]
         among[n] = among[n] + chance * (some_child[c] + no_child[c] * some_other[o])
-    with_spouse = spouse * t.filled[1][q.size] + (1 - spouse) * among[1]
-    answers: jax.Array = t.filled[0][q.size] * head + (1 - head) * (among[0] + with_spouse)
+    with_spouse = spouse * _of_size(t.filled[1], q) + (1 - spouse) * among[1]
+    answers: jax.Array = _of_size(t.filled[0], q) * head + (1 - head) * (among[0] + with_spouse)
     return answers
 
 
-def _someone_among(tables: jax.Array, q: EncodedQueries) -> tuple[list[jax.Array], list[jax.Array]]:
+def _someone_among(
+    tables: Sequence[jax.Array], q: MemberTargets
+) -> tuple[list[jax.Array], list[jax.Array]]:
     """The probabilities of any and of no match among the first 0, 1, ... members.
 
-    tables: (slots, values + 1, K), of these members. Each entry is (n, K) or ().
+    tables: by slot of these members, (values, K). Each entry is (n, K) or ().
     """
-    anyone, nobody = [jnp.zeros((), tables.dtype)], [jnp.ones((), tables.dtype)]
+    anyone, nobody = [jnp.zeros((), jnp.float32)], [jnp.ones((), jnp.float32)]
     for table in tables:
         s = _product(table, q.person)
         anyone.append(anyone[-1] + s * nobody[-1])
@@ -290,51 +301,49 @@ def _someone_among(tables: jax.Array, q: EncodedQueries) -> tuple[list[jax.Array
     return anyone, nobody
 
 
-def _with_spouse(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _with_spouse(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people with a spouse."""
     persons = [_product(t.person[j], q.person) for j in (0, 1)]
     spouses = [_product(t.person[j], q.relative) for j in (1, 0)]
-    total: jax.Array = t.filled[1][q.size] * (persons[0] * spouses[0] + persons[1] * spouses[1])
-    return total
+    return _of_size(t.filled[1], q) * (persons[0] * spouses[0] + persons[1] * spouses[1])
 
 
-def _with_child(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _with_child(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people with a child."""
     anyone = paired = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
-    for j in range(t.paired.shape[0]):
-        first = _product(t.person[j + 2], q.relative)
-        anyone = anyone + t.filled[j + 2][q.size] * first * nobody
-        paired = paired + t.paired[j][q.size] * first * nobody
+    for j, v in enumerate(t.paired, 2):
+        first = _product(t.person[j], q.relative)
+        anyone = anyone + _of_size(t.filled[j], q) * first * nobody
+        paired = paired + _of_size(v, q) * first * nobody
         nobody = nobody * (1 - first)
     return _product(t.person[0], q.person) * anyone + _product(t.person[1], q.person) * paired
 
 
-def _with_parent(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _with_parent(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people with a parent."""
     head = _product(t.person[0], q.relative)
     only_spouse = _product(t.person[1], q.relative) * (1 - head)
     total = jnp.zeros_like(head)
-    for j in range(t.paired.shape[0]):
-        s = _product(t.person[j + 2], q.person)
-        total = total + s * (t.filled[j + 2][q.size] * head + t.paired[j][q.size] * only_spouse)
+    for j, v in enumerate(t.paired, 2):
+        s = _product(t.person[j], q.person)
+        total = total + s * (_of_size(t.filled[j], q) * head + _of_size(v, q) * only_spouse)
     return total
 
 
-def _couples(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _couples(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about heads with a spouse."""
     pair = _product(t.person[0], q.person) * _product(t.person[1], q.relative)
-    answers: jax.Array = t.filled[1][q.size] * pair
-    return answers
+    return _of_size(t.filled[1], q) * pair
 
 
-def _leads(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+def _leads(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about heads by their lead."""
-    return t.lead[q.person[:, 0]]
+    return jnp.matmul(_marks(q.person, t.lead), t.lead, precision="highest")
 
 
 def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
-    """The formula of every kind of chunk but NOTHING, in the order of their numbers."""
+    """The formula of every kind of chunk, in the order of their numbers."""
     if layout.types is None:
         return (_groups, _someone_alike, _people)
     someone = partial(_someone, layout)
@@ -344,35 +353,40 @@ def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
 
 
 def chunk_shares(
-    form: Form, t: ProbabilityTables, q: EncodedQueries, *, per_group: bool = False
+    layout: ModelLayout, kind: int, t: ProbabilityTables, q: MemberTargets, group: Array
 ) -> jax.Array:
-    """(n,) answers of a chunk: shares of groups at level GROUP, else of people.
+    """(rows, columns) answers of a chunk: shares of groups or of people, by its kind.
 
-    per_group: all answers are numbers per group.
+    Answers about people and their events are numbers per group.
     """
-    rows = t.group.shape[1]
-    sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q), precision="highest")
-    return sums / (rows if per_group else jnp.where(q.level == GROUP, float(rows), t.people))
+    members = chunk_forms(layout)[kind](t, q)
+    sums = _sums_over_rows(_product(t.group, group), members)
+    per_group = kind < PEOPLE or not layout.least
+    return sums / (t.group.shape[1] if per_group else t.people)
+
+
+def _sums_over_rows(a: jax.Array, b: jax.Array) -> jax.Array:
+    """(m, n) sums over k of a (m, K) times b (n, K).
+
+    Sums of blocks are added, so that rounding errors do not grow with K.
+    """
+    blocks = max(1, a.shape[1] // _SUMMED)
+    padding = (0, 0), (0, -a.shape[1] % blocks)
+    a, b = (jnp.pad(x, padding).reshape(len(x), blocks, -1) for x in (a, b))
+    return jnp.einsum("mbk,nbk->bmn", a, b, precision="highest").sum(axis=0)
 
 
 def all_shares(
     layout: ModelLayout, logits: Logits, chunks: QueryChunks, supports: RowSupports | None = None
 ) -> jax.Array:
-    """(chunks, length) answers, computed chunk by chunk; 0 in chunks of padding."""
+    """(chunks, rows, columns) answers, computed chunk by chunk; 0 in chunks of padding."""
     t = probability_tables(layout, logits, supports)
 
-    def nothing(q: EncodedQueries) -> jax.Array:
-        return jnp.zeros(q.level.shape, t.group.dtype)
+    def add(kind: int, answers: jax.Array, i: jax.Array) -> jax.Array:
+        members, group = jax.tree.map(lambda a: a[i], (chunks.members, chunks.group))
+        return answers.at[i].set(chunk_shares(layout, kind, t, members, group))
 
-    share = partial(chunk_shares, per_group=not layout.least)
-    forms = [partial(share, form, t) for form in chunk_forms(layout)]
-
-    def answer_chunk(chunk: QueryChunks) -> jax.Array:
-        answer: jax.Array = jax.lax.switch(chunk.kind, [nothing, *forms], chunk.queries)
-        return answer
-
-    answers: jax.Array = jax.lax.map(answer_chunk, chunks)
-    return answers
+    return _over_chunks(layout, chunks, add, jnp.zeros(chunks.target.shape, t.group.dtype))
 
 
 def loss_and_gradient(
@@ -384,26 +398,35 @@ def loss_and_gradient(
     softmaxes once. So memory is the memory of a chunk and of two tables, for any number of queries.
     """
     t, back = jax.vjp(lambda p: probability_tables(layout, p, supports), logits)
-    share = partial(chunk_shares, per_group=not layout.least)
     Carry = tuple[jax.Array, ProbabilityTables]
 
-    def add(form: Form, carry: Carry, chunk: QueryChunks) -> Carry:
+    def add(kind: int, carry: Carry, i: jax.Array) -> Carry:
+        chunk = jax.tree.map(lambda a: a[i], chunks._replace(ends=()))
+
         def loss(t: ProbabilityTables) -> jax.Array:
-            errors = share(form, t, chunk.queries) - chunk.target
-            squares: jax.Array = chunk.weight * errors**2
+            shares = chunk_shares(layout, kind, t, chunk.members, chunk.group)
+            squares: jax.Array = chunk.weight * (shares - chunk.target) ** 2
             return squares.sum()
 
         value, gradient = jax.value_and_grad(loss)(t)
         return carry[0] + value, jax.tree.map(jnp.add, carry[1], gradient)
 
-    def nothing(carry: Carry, chunk: QueryChunks) -> Carry:
-        return carry
-
-    forms = [partial(add, form) for form in chunk_forms(layout)]
-
-    def add_chunk(carry: Carry, chunk: QueryChunks) -> tuple[Carry, None]:
-        return jax.lax.switch(chunk.kind, [nothing, *forms], carry, chunk), None
-
     start = jnp.zeros((), t.group.dtype), jax.tree.map(jnp.zeros_like, t)
-    (value, gradient), _ = jax.lax.scan(add_chunk, start, chunks)
+    value, gradient = _over_chunks(layout, chunks, add, start)
     return value, back(gradient)[0]
+
+
+def _over_chunks(
+    layout: ModelLayout,
+    chunks: QueryChunks,
+    add: Callable[[int, _Carry, jax.Array], _Carry],
+    start: _Carry,
+) -> _Carry:
+    """What `add` makes of `start`, kind by kind and chunk by chunk. add: kind, carry, chunk."""
+    carry, first = start, jnp.int32(0)
+    for kind in range(len(chunk_forms(layout))):
+        last = jnp.asarray(chunks.ends)[kind]
+        with jax.named_scope(f"kind{kind}"):
+            carry = jax.lax.fori_loop(first, last, lambda i, c, k=kind: add(k, c, i), carry)
+        first = last
+    return carry

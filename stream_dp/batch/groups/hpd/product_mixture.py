@@ -6,13 +6,13 @@ composition, and every member's attributes. The parameters of HPD-Fixed are the 
 computes the logits by a network (`generator_network.py`). Answers are in `product_answers.py`, the
 optimiser in `adam.py`, samples in `household_draw.py`. Needs JAX, the `batch` extra.
 
-A model is a frozen value; its parameters are a flat dict of NumPy float32 arrays. It is fitted to
-noisy answers and sees no confidential data.
+A model is a frozen value; its parameters are a flat dict of float32 arrays. The arrays that a fit
+returns stay on the device, for the next answers and the next fit. A model is fitted to noisy
+answers and sees no confidential data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,9 +30,10 @@ from .model_arrays import EncodedQueries, ModelLayout, encode_queries, model_lay
 from .row_supports import RowSupports, row_supports
 
 SPREAD = 1 / 16  # the variance of the first logits
-# Queries per chunk at most, and bytes of a chunk. On a processor longer chunks are hardly faster,
+# Columns of a chunk at most, and bytes of a chunk. On a processor longer chunks are hardly faster,
 # and pad short rounds. A GPU waits for the kernels of a chunk, which are as many for a short one.
-_ON_PROCESSOR, _ON_GPU = (64, 1 << 27), (1024, 1 << 32)
+_ON_PROCESSOR, _ON_GPU = (64, 1 << 27), (2048, 1 << 32)
+_ANSWERED = 1 << 14  # queries at a time, so that memory does not grow with their number
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +139,15 @@ class HPD:
 
         room: the number of queries that the compiled program has room for, if there are fewer.
         """
-        encoded = self.encode(queries)
-        chunks, position = pack_queries(self.layout, encoded, self.length, room=room)
-        shares = np.asarray(
-            fitting.compiled_shares(self.layout, self._device_params(params), chunks, self.supports)
-        )
-        return shares.reshape(-1)[position].astype(np.float64) * self.totals(encoded)
+        encoded, on_device = self.encode(queries), self._device_params(params)
+        shares = np.zeros(len(encoded.level))
+        room = min(room, _ANSWERED) if len(shares) <= _ANSWERED else _ANSWERED
+        for start in range(0, len(shares), _ANSWERED):
+            few = encoded.take(slice(start, start + _ANSWERED))
+            chunks, position = pack_queries(self.layout, few, self.length, room=room)
+            tables = fitting.compiled_shares(self.layout, on_device, chunks, self.supports)
+            shares[start : start + _ANSWERED] = np.asarray(tables).reshape(-1)[position]
+        return shares * self.totals(encoded)
 
     def fit(
         self, params: Params, measured: MeasuredQueries, settings: AdamSettings, room: int = 0
@@ -181,15 +185,15 @@ class HPD:
         if not np.isfinite(best_error):  # not even the error of the first parameters: they stay
             return params, FitSummary(first_error, first_error, 0, False)
         scale /= len(values)
-        return _numpy(best), FitSummary(first_error * scale, best_error * scale, updates, finite)
+        return best, FitSummary(first_error * scale, best_error * scale, updates, finite)
 
     def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
         """`groups` synthetic groups and their members; a function of the seed."""
         self._require_shapes(params)
         if self.hidden is not None:
-            logits = fitting.compiled_logits(self.layout, self._device_params(params))
-            params = _numpy(logits)
-        drawn = draw_households(self.layout, params, groups, seed, self.supports)
+            params = fitting.compiled_logits(self.layout, self._device_params(params))
+        logits = {name: np.asarray(array) for name, array in params.items()}
+        drawn = draw_households(self.layout, logits, groups, seed, self.supports)
         return Hierarchy(self.domain, *drawn)
 
     def totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
@@ -209,7 +213,3 @@ class HPD:
         """JAX's arrays of the parameters. Raises ValueError for another model's parameters."""
         self._require_shapes(params)
         return {k: jnp.asarray(v, jnp.float32) for k, v in params.items()}
-
-
-def _numpy(arrays: Mapping[str, jax.Array]) -> Params:
-    return {k: np.array(v) for k, v in arrays.items()}  # JAX's own are read-only
