@@ -32,6 +32,7 @@ LEAD_DECAY = 0.5  # of the usual decay
 GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES, LEADS = range(8)
 _KINDS = np.arange(SOMEONE, LEADS + 1)  # by level
 _MOST_GROUPS = 256  # rows of a chunk
+_MOST_CELLS = 1 << 25  # of empty room
 
 
 @dataclass(frozen=True)
@@ -277,9 +278,9 @@ def pack_queries(
     """Queries as chunks, and int64 (n,) the position of every query in the flat order of chunks.
 
     Chunks have `length` columns, or a smaller power of two if there are fewer queries; the number
-    of chunks is a power of two, and suffices for `room` queries of any kinds. Padding has no
-    targets and weight 0. Chunks after the last kind are all padding, and are not computed. A query
-    that occurs again has a column of its own.
+    of chunks is a power of two, and suffices for `room` queries of any kinds, unless that would
+    take too much memory. Padding has no targets and weight 0. Chunks after the last kind are all
+    padding, and are not computed. A query that occurs again has a column of its own.
     """
     most = max(len(queries.level), room)
     length = min(length, power_of_two(most))
@@ -302,7 +303,9 @@ def pack_queries(
     columns, rows = rank % length, row_rank % height
     needed = np.bincount(_kinds_of(chunk, kinds), minlength=len(_KINDS) + 1)
     bound = most // length + most // height + len(_KINDS) + 1  # partly filled, at worst
-    chunks = power_of_two(bound if room else int(needed.sum()))
+    chunks = power_of_two(bound)
+    if not room or chunks * height * length > _MOST_CELLS:
+        chunks = power_of_two(int(needed.sum()))
     position = (chunk * height + rows) * length + columns
 
     def spread(values: Array, empty: int, at: tuple[Array, Array], places: int) -> Array:

@@ -32,7 +32,7 @@ from .row_supports import RowSupports, row_supports
 SPREAD = 1 / 16  # the variance of the first logits
 # Columns of a chunk at most, and bytes of a chunk. On a processor longer chunks are hardly faster,
 # and pad short rounds. A GPU waits for the kernels of a chunk, which are as many for a short one.
-_ON_PROCESSOR, _ON_GPU = (64, 1 << 27), (2048, 1 << 32)
+_ON_PROCESSOR, _ON_GPU = (64, 1 << 27), (1024, 1 << 32)
 _ANSWERED = 1 << 14  # queries at a time, so that memory does not grow with their number
 
 
