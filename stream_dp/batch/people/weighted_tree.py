@@ -13,13 +13,21 @@ at no cost and as many as there is room for.
    sum of squares is t^2 sum p^(1+a). So an interaction with energy S has the weight
    p^-a sum p^(1+a) / S, with the shares p of independence. Of the powers 0, 1/2 and 1 each
    interaction has the likeliest, given its noisy cells: 0 where small cells depend as well as
-   large ones, 1 where columns have many rare values (empirical Bayes).
+   large ones, 1 where columns have many rare values (empirical Bayes). A single column has the
+   factor _OF_SINGLE. Its parameter makes up for those of its pairs, so that its size says little
+   about the column's shares, and what pulls on the parameter moves the shares. With little noise
+   this pull is small anyway, and a smaller one (_LEAST_PULL) would make the dual hard to solve.
 3. The rows. Rows are drawn from the tree and weighted (`row_weights.py`): to the tree's own
    marginals of the sets that it holds, with the variance w_A v_A, and to the noisy pairs and
    triples outside, with the weight that their misfit about the tree has, half their own and half
    the mean of all with as many columns. Of few people there are more rows than people, and of
    many people fewer.
 4. The draw, with the roundings that keep single columns (`row_weights.balanced_rows`).
+
+Where triples are measured and the tree's pairs are over BAD times as far from the noisy ones as
+noise would be, hidden classes (`hidden_classes.py`) are fitted too. Rows are drawn from them if
+they explain the pairs better, and weighted unless the classes are within CLOSE times the noise.
+Columns that share a hidden cause have no tree, and with a million people the difference shows.
 """
 
 from __future__ import annotations
@@ -37,6 +45,7 @@ from numpy.typing import NDArray
 from ..data.domain import Int64Array
 from ..rounds.phases import NoisyAnswers
 from ..synthesizer import Known
+from .hidden_classes import HiddenClasses, misfit
 from .junction_tree import MOST_CELLS, JunctionTree, Table, grown_tree
 from .people_draw import drawn_people
 from .people_table import People
@@ -47,9 +56,12 @@ from .tree_model import GAP, TreeDual, draw_tree, starting_logits
 
 Z = 3.0  # deviations of chi squared: the misfit of a pair that joins the tree
 _STEPS = 14  # in which the tree grows
+BAD, CLOSE = 2.0, 1.5  # times chi squared of noise: what the tree, and the classes, leave
 GROWING_GAP = 0.03  # nats, to which the tree is fitted while it grows
 _OVER, _ROWS, _UNDER = 3, 60_000, 10  # rows that are weighted: `WeightedTree._weighted`
 _OUTSIDE = 0.4  # times the weight of entropy, of sets that the tree does not hold
+_OF_SINGLE = 1 / 32  # times the weight of entropy, of single columns
+_LEAST_PULL = 1e-6  # weight of entropy times variance, to which that factor lowers it at most
 _FINEST = 1e-9  # the least sum of squares of an interaction
 _SMALLEST = 1e-6  # share of people in a cell of independence, at least
 
@@ -82,6 +94,7 @@ class WeightedTree:
     known: interactions that others have published.
     past: what earlier tables say.
     fitted: None before anything is learnt.
+    classes: from which rows are drawn instead of the tree; None if they do not fit better.
     """
 
     residuals: Residuals
@@ -89,6 +102,7 @@ class WeightedTree:
     known: tuple[Known, ...] = ()
     past: Past | None = None
     fitted: Fitted | None = None
+    classes: HiddenClasses | None = None
 
     @property
     def gap(self) -> float:
@@ -100,7 +114,10 @@ class WeightedTree:
 
     def learn(self, measured: NoisyAnswers) -> tuple[WeightedTree, float]:
         model = self.grown(measured, GAP)
-        return model, model._misfit()
+        classes = model._better_classes()
+        if classes is None:
+            return model, model._misfit()
+        return replace(model, classes=classes), model._classes_misfit(classes, 2)
 
     def grown(self, measured: NoisyAnswers, gap: float = GROWING_GAP) -> WeightedTree:
         """The model of these answers, without its misfit. gap: to which its tree is fitted."""
@@ -159,6 +176,31 @@ class WeightedTree:
                 break
         return joining
 
+    def _better_classes(self) -> HiddenClasses | None:
+        """Hidden classes, if they explain the noisy pairs better than the tree.
+
+        By Akaike's criterion, where the tree's parameters are not counted.
+        """
+        targets = self._learnt.targets
+        triples = any(len(a) == 3 for a in self._measured)
+        left = self._misfit()
+        if not triples or self.residuals.domain.zeros.possible or left <= BAD:
+            return None
+        classes = HiddenClasses.fitted(targets, self._measured)
+        freedom = sum(targets.freedom(a) for a in self._measured if len(a) == 2)
+        by_classes = self._classes_misfit(classes, 2) + 2 * classes.parameters / freedom
+        return classes if by_classes < left else None
+
+    def _classes_misfit(self, classes: HiddenClasses, most_ways: int) -> float:
+        """Chi squared of measured sets about classes, over its degrees of freedom.
+
+        most_ways: the most columns of a set.
+        """
+        targets = self._learnt.targets
+        sets = [a for a in self._measured if len(a) <= most_ways]
+        squares = sum(misfit(targets, a, classes.shares(a)) for a in sets)
+        return reduced_chi_squared(squares, sum(targets.freedom(a) for a in sets))
+
     @property
     def _learnt(self) -> Fitted:
         assert self.fitted is not None
@@ -176,8 +218,9 @@ class WeightedTree:
 
     def sample(self, seed: int) -> People:
         rng, fitted = np.random.default_rng(seed), self._learnt
-        people = fitted.targets.people
-        if not self._outside:
+        people, classes = fitted.targets.people, self.classes
+        is_close = classes is not None and self._classes_misfit(classes, 3) <= CLOSE
+        if is_close or not self._outside:
             codes = self._rows(rng, people)
             return drawn_people(rng, self.residuals.domain, codes[rng.permutation(people)])
         rows = min(_OVER * people, max(_ROWS, people // _UNDER))
@@ -189,14 +232,21 @@ class WeightedTree:
         return drawn_people(rng, self.residuals.domain, codes[chosen])
 
     def _rows(self, rng: np.random.Generator, rows: int) -> NDArray[np.unsignedinteger]:
-        """(rows, columns) codes drawn from the tree."""
+        """(rows, columns) codes drawn from the classes or the tree."""
+        if self.classes is not None:
+            return self.classes.drawn(rng, rows)
         tree, tables = self._learnt.tree, self._learnt.marginals
         return draw_tree(rng, tree, tables, rows, self.residuals.domain.zeros)
 
     def _inside(self) -> dict[Columns, tuple[Table, Table]]:
-        """By set inside the tree, the marginal and the remainder."""
+        """By set inside the model, the marginal and the remainder."""
         fitted, result = self._learnt, dict[Columns, tuple[Table, Table]]()
-        for columns in sorted(fitted.held, key=lambda a: (len(a), a)):
+        for columns in sorted(self._held, key=lambda a: (len(a), a)):
+            if self.classes is not None:
+                variance = fitted.targets.interactions[columns].variance
+                slack = _entropy(fitted.targets, columns) * variance
+                result[columns] = self.classes.shares(columns), slack
+                continue
             clique = fitted.tree.holder(columns)
             target = fitted.tree.reduced(fitted.marginals[clique], clique, columns)
             variance = fitted.targets.interactions[columns].variance
@@ -204,16 +254,30 @@ class WeightedTree:
         return result
 
     @property
+    def _held(self) -> frozenset[Columns]:
+        """The sets whose marginals the model has: all of the tree's, or classes' single columns."""
+        if self.classes is None:
+            return self._learnt.held
+        return frozenset(a for a in self._learnt.held if len(a) == 1)
+
+    @property
+    def _measured(self) -> list[Columns]:
+        """The measured pairs and triples."""
+        sets = self._learnt.targets.interactions
+        return sorted(
+            (a for a in sets if len(a) == 2 or a in self.residuals.numbers),
+            key=lambda a: (len(a), a),
+        )
+
+    @property
     def _outside(self) -> list[Columns]:
-        """The measured pairs and triples that the tree does not hold."""
-        fitted, measured = self._learnt, self.residuals.numbers
-        sets = [a for a in fitted.targets.interactions if len(a) == 2 or a in measured]
-        return sorted((a for a in sets if a not in fitted.held), key=lambda a: (len(a), a))
+        """The measured pairs and triples that the model does not hold."""
+        return [a for a in self._measured if a not in self._held]
 
     def _noisy(self, codes: NDArray[np.unsignedinteger]) -> dict[Columns, tuple[Table, Table]]:
-        """By set outside the tree, the noisy shares and the remainder.
+        """By set outside the model, the noisy shares and the remainder.
 
-        codes: of rows that are drawn from the tree.
+        codes: of rows that are drawn from the model.
         """
         fitted = self._learnt
         targets, result = fitted.targets, dict[Columns, tuple[Table, Table]]()
@@ -221,7 +285,12 @@ class WeightedTree:
             apart = dict[Columns, Apart]()
             for columns in sets:
                 values, variance = targets.interactions[columns]
-                shares = fitted.pairs[columns] if ways == 2 else _shares(codes, columns, values)
+                if self.classes is not None:
+                    shares = self.classes.shares(columns)
+                elif ways == 2:
+                    shares = fitted.pairs[columns]
+                else:
+                    shares = _shares(codes, columns, values)
                 free = targets.freedom(columns)
                 apart[columns] = Apart(values - centred(shares), shares, variance, free)
             mean = max(sum(a.energy for a in apart.values()), 1e-12) / len(apart)
@@ -277,7 +346,10 @@ def _entropy(targets: Targets, columns: Columns) -> Table:
     if len(columns) == 2:
         values = targets.apart(columns)
     apart = Apart(values, shares, variance, targets.freedom(columns))
-    return apart.entropy(max(apart.energy, variance * math.sqrt(2 * apart.freedom), _FINEST))
+    weight = apart.entropy(max(apart.energy, variance * math.sqrt(2 * apart.freedom), _FINEST))
+    if len(columns) == 1:
+        return np.maximum(weight * _OF_SINGLE, np.minimum(weight, _LEAST_PULL / variance))
+    return weight
 
 
 def _shares(codes: NDArray[np.unsignedinteger], columns: Columns, like: Table) -> Table:
