@@ -61,7 +61,7 @@ GROWING_GAP = 0.03  # nats, to which the tree is fitted while it grows
 _OVER, _ROWS, _UNDER = 3, 60_000, 10  # rows that are weighted: `WeightedTree._weighted`
 _OUTSIDE = 0.4  # times the weight of entropy, of sets that the tree does not hold
 _OF_SINGLE = 1 / 32  # times the weight of entropy, of single columns
-_LEAST_PULL = 1e-6  # weight of entropy times variance, to which that factor lowers it at most
+_LEAST_PULL = 1e-5  # weight of entropy times variance, to which that factor lowers it at most
 _FINEST = 1e-9  # the least sum of squares of an interaction
 _SMALLEST = 1e-6  # share of people in a cell of independence, at least
 
