@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from stream_dp.client import Answer
 from stream_dp.figures.marks import (
@@ -23,6 +24,9 @@ from stream_dp.figures.marks import (
     period_ticks,
     px,
 )
+
+_LETTER = 6.2  # pixels of a letter, on average
+_LINE = 12.0  # pixels between two lines of a name
 
 
 def budget(
@@ -112,7 +116,10 @@ def bars(
     step = min(26.0, (height - 28) / max(1, len(rows)))
     thickness = px(0.62 * step)
     largest_share = max([0.01, *(row.share for row in rows), *(row.high or 0.0 for row in rows)])
-    left_margin, right_margin = 110.0, 52.0
+    longest = max([0, *(len(row.name) for row in rows)])
+    left_margin = px(min(max(110.0, _LETTER * longest + 14), 0.5 * width))
+    right_margin = 52.0
+    letters = int((left_margin - 14) / _LETTER)
     marks: list[Mark] = [Text("tick", 0, 11, unit)]
 
     def x(share: float) -> float:
@@ -121,8 +128,11 @@ def bars(
 
     for i, row in enumerate(rows):
         middle = px(24 + step * i + 2 + thickness / 2)
-        name = row.name if len(row.name) <= 16 else row.name[:15] + "…"
-        marks.append(Text("name", x=left_margin - 8, y=middle + 4, text=name, anchor="end"))
+        lines = _name_lines(row.name, letters, 2 if step >= 2 * _LINE else 1)
+        top = middle + 4 - _LINE / 2 * (len(lines) - 1)
+        for number, line in enumerate(lines):
+            y = px(top + _LINE * number)
+            marks.append(Text("name", x=left_margin - 8, y=y, text=line, anchor="end"))
         end = x(row.share)
         top = px(middle - thickness / 2)
         marks.append(Box("bar", left_margin, top, px(end - left_margin), thickness, title=row.name))
@@ -131,6 +141,15 @@ def bars(
             end = max(end, x(row.high))
         marks.append(Text("value-ink", end + 6, middle + 4, f"{row.share:.1%}"))
     return Chart(width, 28 + step * len(rows), description, tuple(marks))
+
+
+def _name_lines(name: str, letters: int, most: int) -> list[str]:
+    """A name in at most so many lines of so many letters; the last line is cut if it must be."""
+    lines = wrap(name, letters)[:most] or [name]
+    shown = sum(map(len, lines)) + len(lines) - 1
+    if shown < len(" ".join(name.split())):
+        lines[-1] = lines[-1][: letters - 1] + "…"
+    return lines
 
 
 def wide_and_narrow(

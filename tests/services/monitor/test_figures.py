@@ -22,8 +22,9 @@ from kit.monitors import Monitor, monitor
 from kit.tools import axe_core
 
 from stream_dp.client import PublicLog
-from stream_dp.figures.marks import Chart
+from stream_dp.figures.marks import Box, Chart
 from stream_dp.services.commands import cli
+from stream_dp.services.monitor.charts import Bar, bars
 from stream_dp.services.monitor.curves import Line, Look, curves
 from stream_dp.services.monitor.figure_files import figure_picture, source_line
 
@@ -139,6 +140,18 @@ def test_a_picture_is_escaped_and_repeats_to_the_byte() -> None:
     assert "<script>" not in made.svg()
     assert made.svg().count("…") == 1
     assert made.png() == made.png()
+
+
+def test_names_of_bars_are_whole_in_two_lines_and_cut_after_them() -> None:
+    name = "not in the labour force, in education"
+    made = str(bars([Bar(name, 0.4), Bar("work", 0.6)], "share", "d").__html__())
+    assert "…" not in made
+    assert [made.count(f">{line}<") for line in ("not in the labour force,", "in education")] == [
+        1
+    ] * 2
+    assert bars([Bar("long " * 40, 0.4)], "share", "d").__html__().count("…") == 1
+    (short,) = (b for b in bars([Bar("work", 1.0)], "share", "d").marks if isinstance(b, Box))
+    assert short.x == 110
 
 
 @contextmanager
