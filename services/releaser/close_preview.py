@@ -27,7 +27,7 @@ from ..storage import journal
 from ..storage.deployment import Deployment
 from ..storage.journal import Entry, open_gate
 from .input_reading import Inputs
-from .recovery import genesis, recovered_inputs
+from .recovered_population import recovered_inputs
 from .releaser_facts import Context
 
 _FEW = 0.5  # of the answers of the preceding period
@@ -115,6 +115,8 @@ def preview(deployment: Deployment, number: int) -> Preview:
 
 def _unbegun(study: Study, log: Log) -> Entry:
     """The first entry of a journal before its start; the key counts people, without protection."""
+    from .recovery import genesis
+
     groups = bound_table(study=study, log=log, bound=None)
     return Entry(
         genesis(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time as clock_module
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -31,8 +32,10 @@ from ..storage.job_records import SnapshotFile
 from ..storage.journal import ClosedPeriod, Entry
 from ..storage.journal_heads import PeriodInput
 from ..storage.snapshots import Snapshots
-from .batch_jobs import Jobs
 from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Context, Facts, InputFacts
+
+if TYPE_CHECKING:
+    from .batch_jobs import Jobs
 
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
 

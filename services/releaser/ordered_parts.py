@@ -39,7 +39,7 @@ from .batch_jobs import Jobs
 from .child_process import Child
 from .input_reading import InputMeter
 from .job_families import JOB_FAMILIES
-from .recovery import check_counted, check_end, check_reach, count_closed
+from .recovered_population import check_counted, check_end, check_reach, count_closed
 from .releaser_facts import Context, InputFacts
 
 _EVERY = 0.2  # seconds of waiting for a manifest at most

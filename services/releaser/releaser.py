@@ -61,6 +61,7 @@ from .decision import ChainEnd
 from .open_period import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
 from .ordered_parts import Aggregation, OrderedParts
 from .publishing import Publisher
+from .recovered_population import recovered_inputs
 from .recovery import released_panels
 from .releaser_facts import Context
 from .releaser_role import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal
@@ -431,7 +432,7 @@ class Releaser:
         study = self.plan.study
         ending = Ending(study, self.log, self.context)
         if self.aggregation is None:
-            inputs, members = recovery.recovered_inputs(
+            inputs, members = recovered_inputs(
                 study,
                 self.log,
                 snapshots,
