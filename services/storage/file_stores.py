@@ -11,8 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkstemp
 from typing import BinaryIO, TypeAlias, TypeVar
 
-import fsspec
-
 from stream_dp.errors import UserError, is_lasting, missing_extra
 from stream_dp.log.file_mark import make_folder, sync_folder
 from stream_dp.log.log import LogError, Unavailable
@@ -113,6 +111,8 @@ class UrlStore:
     """
 
     def __init__(self, url: str, subject: str) -> None:
+        import fsspec
+
         self.root, self._subject = url, subject
         try:
             # Others write to the same folder: no list of its files is remembered.
