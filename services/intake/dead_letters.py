@@ -6,19 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stream_dp.log.following import READ_AT_ONCE
-from stream_dp.log.log import (
-    MAX_BATCH,
-    MAX_RECORD,
-    Headers,
-    Log,
-    OutOfRange,
-    Record,
-    Stored,
-    memory_bytes,
-)
+from stream_dp.log.log import MAX_RECORD, Headers, Log, OutOfRange, RecordColumns, Stored
+from stream_dp.log.records import Records
 from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.cells import Cells
-from stream_dp.population.rejection_reasons import REASONS, Reason
+from stream_dp.population.rejection_reasons import REASONS, Reason, RejectedRecord
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from
@@ -32,32 +24,6 @@ def source_header(path: TableSource) -> Headers:
     return ((SOURCE, path.name.encode("utf-8", "backslashreplace")[:_MOST_SOURCE]),)
 
 
-def dead_letter(record: Stored, cells: dict[Reason, int], topic: str) -> Record:
-    """The dead letter of a rejected record: its value, with the header names of Kafka Connect.
-
-    The message in the headers gives reasons and no content. A value that leaves no room for the
-    headers is cut; the headers say where the record is.
-
-    cells: how many of its cells are rejected, by reason.
-    topic: the log's name of the reports topic.
-    """
-    message = "; ".join(REASONS[reason] for reason in sorted(cells))
-    counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
-    key = f"{REPORTS}/{record.partition}/{record.offset}"
-    source = record.header(SOURCE)[:_MOST_SOURCE]
-    headers = (
-        ("__connect.errors.topic", topic.encode()),
-        ("__connect.errors.partition", str(record.partition).encode()),
-        ("__connect.errors.offset", str(record.offset).encode()),
-        ("__connect.errors.stage", b"VALUE_CONVERTER"),
-        ("__connect.errors.exception.message", message.encode()),
-        (_CELLS, counts.encode()),
-        *([(SOURCE, source)] if source else []),
-    )
-    value = None if record.value is None else record.value[:_MOST_LETTER]
-    return Record(DEAD_LETTERS, value, key.encode(), headers, partition=0)
-
-
 def cells_of(letter: Stored) -> dict[Reason, int]:
     """Rejected cells of a dead letter by reason; empty for a record that is no dead letter."""
     items = letter.header(_CELLS).decode("utf-8", "replace").split(",")
@@ -69,16 +35,55 @@ def cells_of(letter: Stored) -> dict[Reason, int]:
     }
 
 
-def refuse_records(log: Log, records: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
-    """Appends dead letters for records and their rejected cells, in writes of bounded size."""
-    topic, letters, room = log.name(REPORTS), list[Record](), MAX_BATCH
-    for record, cells in records:
-        letters.append(dead_letter(record, cells, topic))
-        room -= memory_bytes(letters[-1].key, letters[-1].value, letters[-1].headers)
-        if room <= 0:
-            log.append(letters)
-            letters, room = [], MAX_BATCH
-    log.append(letters)
+def refuse_records(log: Log, records: Records, rejected: Iterable[RejectedRecord]) -> None:
+    """Appends a dead letter for each rejected record: its value, with headers of Kafka Connect.
+
+    The message in the headers gives reasons and no content. A value that leaves no room for the
+    headers is cut; the headers say where the record is. Letters with equal reasons are written
+    together, so that many bad records cost little more than good ones.
+
+    records: those that a read has given; `rejected` has rows of them.
+    """
+    rows_by_cells = dict[tuple[tuple[Reason, int], ...], list[int]]()
+    for row, cells in rejected:
+        rows_by_cells.setdefault(tuple(cells.items()), []).append(row)
+    topic = log.name(REPORTS)
+    for cells_of_record, rows in rows_by_cells.items():
+        log.append(_letters(records.take(rows), dict(cells_of_record), topic))
+
+
+def _letters(records: Records, cells: dict[Reason, int], topic: str) -> RecordColumns:
+    """Makes the dead letters of records whose cells are rejected alike.
+
+    topic: the log's name of the reports topic.
+    """
+    message = "; ".join(REASONS[reason] for reason in sorted(cells))
+    counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
+    headers: Headers = (
+        ("__connect.errors.topic", topic.encode()),
+        ("__connect.errors.stage", b"VALUE_CONVERTER"),
+        ("__connect.errors.exception.message", message.encode()),
+        (_CELLS, counts.encode()),
+    )
+    varying = {
+        "__connect.errors.partition": [b"%d" % partition for partition in records.partitions],
+        "__connect.errors.offset": [b"%d" % offset for offset in records.offsets],
+    }
+    alike = records.headers.count(records.headers[0]) == len(records)
+    examples = records[:1] if alike else records
+    sources = [record.header(SOURCE)[:_MOST_SOURCE] for record in examples]
+    if len(set(sources)) > 1:
+        varying[SOURCE] = sources
+    elif sources[0]:
+        headers += ((SOURCE, sources[0]),)
+    places = zip(records.partitions, records.offsets, strict=True)
+    return RecordColumns(
+        DEAD_LETTERS,
+        [b"%b/%d/%d" % (REPORTS.encode(), *place) for place in places],
+        [None if value is None else value[:_MOST_LETTER] for value in records.values],
+        headers,
+        varying,
+    )
 
 
 def refuse_cells(log: Log, refused: Cells, reason: Reason) -> None:
@@ -89,14 +94,18 @@ def refuse_cells(log: Log, refused: Cells, reason: Reason) -> None:
         partition, first = positions[0]
         try:
             batch = log.read(REPORTS, {partition: first}, READ_AT_ONCE, 0)
-            records, end = batch.records, max(batch.next[partition], first + 1)
+            records, end = Records.of(batch.records), max(batch.next[partition], first + 1)
         except OutOfRange:
             # The report itself has expired; its position and the reason are still known.
             expired = Stored(
                 partition=partition, offset=first, time=0, key=None, value=None, headers=()
             )
-            records, end = [expired], first + 1
+            records, end = Records.of([expired]), first + 1
         cells = {offset: counted[p, offset] for p, offset in positions if p == partition}
-        rejected = ((r, {reason: cells[r.offset]}) for r in records if r.offset in cells)
-        refuse_records(log, rejected)
+        rejected = [
+            RejectedRecord(row, {reason: cells[offset]})
+            for row, offset in enumerate(records.offsets)
+            if offset in cells
+        ]
+        refuse_records(log, records, rejected)
         positions = [position for position in positions if position >= (partition, end)]

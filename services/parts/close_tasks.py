@@ -243,7 +243,7 @@ def decode_reports(
     cells, refused = workplace.decoder.decode(reports, task.number - 1)
     source.at("decoded")
     if task.letters and refused and (task.only or not workplace.decoder.unknown):
-        refuse_records(workplace.log, ((reports[r.row], r.cells) for r in refused))
+        refuse_records(workplace.log, reports, refused)
         source.at("letters")
     rejected = Tally[Reason]()
     for record in refused:

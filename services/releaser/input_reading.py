@@ -207,7 +207,7 @@ class Inputs:
         cells, rejected = self._decoder.decode(reports, self.population.period)
         self._context.at("read")
         if rejected and not replay:
-            refuse_records(self._log, ((reports[r.row], r.cells) for r in rejected))
+            refuse_records(self._log, reports, rejected)
             self._context.at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)

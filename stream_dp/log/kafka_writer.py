@@ -272,11 +272,11 @@ class KafkaWriter:
             if error is not None:
                 failed.append(error)
 
-        name, headers = self._topics.name(records.topic), list(records.headers)
-        for key, value in zip(records.keys, records.values, strict=True):
+        name, rows = self._topics.name(records.topic), records.all_headers()
+        for key, value, headers in zip(records.keys, records.values, rows, strict=True):
             while True:
                 try:
-                    producer.produce(name, value, key, headers=headers, on_delivery=delivered)
+                    producer.produce(name, value, key, headers=list(headers), on_delivery=delivered)
                     break
                 except BufferError:
                     producer.poll(0.1)

@@ -12,6 +12,7 @@ import time as clock_module
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from types import NoneType
@@ -44,7 +45,7 @@ from .log import (
 from .records import Records
 from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
-from .sqlite_file import headers_number, insert_rows, open_file, sqlite_errors
+from .sqlite_file import headers_number, insert_rows, open_file, sqlite_errors, whole_headers
 
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
 _MOST_PARTITIONS = 100_000
@@ -259,12 +260,9 @@ class SqliteLog:
                         known = {None: (), b"": ()}
 
     def _decoded(self, raw: int | bytes) -> Headers | None:
-        """Returns headers from their encoding, or from their number among the shared ones."""
-        if isinstance(raw, int):
-            query = "SELECT CAST(content AS BLOB) FROM shared_headers WHERE number = ?"
-            row = self._db.execute(query, (raw,)).fetchone()
-            return None if row is None else _headers(row[0])
-        return _headers(raw)
+        """Returns the headers of a record from the contents of its column."""
+        whole = whole_headers(self._db, raw)
+        return None if whole is None else _headers(whole)
 
     def append(self, records: Iterable[Record]) -> None:
         with sqlite_errors(self._path, "nothing was written"), self._transaction():
@@ -314,9 +312,13 @@ class SqliteLog:
     def _insert_columns(self, records: RecordColumns) -> None:
         """Inserts records partition by partition, by the CRC-32 of their keys."""
         topic, count = records.topic, self._count(records.topic)
-        headers = None
-        if records.headers:
-            headers = headers_number(self._db, msgspec.msgpack.encode(records.headers))
+        number, own_headers = None, list[bytes]()
+        if records.headers or records.varying:
+            shared = (*records.headers, *((name, None) for name in records.varying))
+            number = headers_number(self._db, msgspec.msgpack.encode(shared))
+        if records.varying:
+            contents = zip(repeat(number), *records.varying.values())
+            own_headers = list(map(msgspec.msgpack.Encoder().encode, contents))
         append_time = round(self._clock() * 1000)
         rows: Iterable[int] = range(len(records))
         partitions: dict[int, list[int]] = {}
@@ -324,16 +326,15 @@ class SqliteLog:
             for row, key in enumerate(records.keys):
                 partitions.setdefault(zlib.crc32(key) % count, []).append(row)
         for partition, chosen in partitions.items() or [(0, rows)]:
-            keys, values = records.keys, records.values
+            columns = [records.keys, records.values, *([own_headers] if own_headers else [])]
             if count > 1:
-                keys, values = [keys[row] for row in chosen], [values[row] for row in chosen]
+                columns = [[column[row] for row in chosen] for column in columns]
             offset, time = self._last_record(topic, partition)
             insert_rows(
                 self._db,
-                (topic, partition, max(append_time, time), headers),
+                (topic, partition, max(append_time, time), number),
                 offset + 1,
-                keys,
-                values,
+                columns,
             )
 
     def _contents(

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -25,6 +26,9 @@ from .sealing import KEY_ID, NO_KEY, Keyring
 
 # Not valid msgpack: readers find headers that cannot be read.
 _UNREADABLE = b"\xc1"
+_HEADERS = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
+# The number of the shared headers, and the record's values for those that have none.
+_OWN_HEADERS = msgspec.msgpack.Decoder(list[int | bytes])
 
 
 class Row(NamedTuple):
@@ -85,13 +89,14 @@ class SqliteRows:
     def rows(self, topic: str, partition: int, first: int) -> Iterator[Row]:
         """Yields the rows of a partition from the offset `first` on."""
         query = (
-            "SELECT offset, time, key, value, CASE typeof(headers) WHEN 'integer' THEN"
-            " (SELECT content FROM shared_headers WHERE number = records.headers) ELSE headers END"
+            "SELECT offset, time, key, value, headers"
             " FROM records WHERE topic = ? AND partition = ? AND offset >= ? ORDER BY offset"
         )
         with sqlite_errors(self._path, "cannot be read"):
             with closing(self._db.execute(query, (topic, partition, first))) as rows:
-                yield from map(Row._make, rows)
+                for row in rows:
+                    headers = None if row[4] is None else whole_headers(self._db, row[4])
+                    yield Row._make((*row[:4], headers))
 
 
 def write_rows(
@@ -134,8 +139,9 @@ def write_rows(
 
 
 # `ends`: the end of a partition that was restored from a cluster; a cluster gives offsets to
-# control records, too. `shared_headers`: of records that were sent together; in place of their
-# headers the records have the number.
+# control records, too. `shared_headers`: of records that were written together; in place of their
+# headers the records have the number. A shared header without a value has another one in each
+# record: these records have a list of the number and of their own values.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL);
@@ -363,28 +369,58 @@ def headers_number(db: sqlite3.Connection, content: bytes) -> int:
     return int(row[0])
 
 
+def whole_headers(db: sqlite3.Connection, stored: int | bytes) -> bytes | None:
+    """Returns the encoded headers of a record from the contents of its column.
+
+    Returns None if the shared headers are not there.
+    """
+    number: object = stored
+    contents: Sequence[object] = ()
+    if isinstance(stored, bytes):
+        with suppress(msgspec.DecodeError):
+            number, *contents = _OWN_HEADERS.decode(stored)
+        if number is stored:
+            return stored
+    if not isinstance(number, int) or number.bit_length() > 63:
+        return None
+    query = "SELECT CAST(content AS BLOB) FROM shared_headers WHERE number = ?"
+    found = db.execute(query, (number,)).fetchone()
+    if found is None or not contents:
+        return None if found is None else bytes(found[0])
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        shared, values = _HEADERS.decode(found[0]), iter(contents)
+        if len(contents) != [value for _, value in shared].count(None):
+            return None
+        whole = [(name, next(values) if value is None else value) for name, value in shared]
+        return msgspec.msgpack.encode(whole)
+    return None
+
+
 def insert_rows(
     db: sqlite3.Connection,
     shared: tuple[str, int, int, int | None],
     first: int,
-    keys: Sequence[bytes],
-    values: Sequence[bytes],
+    columns: Sequence[Sequence[bytes | None]],
 ) -> None:
     """Inserts records of a partition with consecutive offsets, many in a statement.
 
-    shared: topic, partition and time of every record, and the number of its headers. first: the
-        first offset.
+    shared: topic, partition and time of every record, and the number of its headers.
+    first: the first offset.
+    columns: keys and values; and headers, if they are not the shared ones.
     """
-    for start in range(0, len(keys), _ROWS):
-        several = slice(start, start + _ROWS)
-        columns = [
-            value for row in zip(keys[several], values[several], strict=True) for value in row
-        ]
-        db.execute(_insertion(len(columns) // 2), (*shared, first + start, *columns))
+    for start in range(0, len(columns[0]), _ROWS):
+        rows = zip(*(column[start : start + _ROWS] for column in columns), strict=True)
+        contents = list(chain.from_iterable(rows))
+        statement = _insertion(len(contents) // len(columns), len(columns))
+        db.execute(statement, (*shared, first + start, *contents))
 
 
 @cache
-def _insertion(count: int) -> str:
-    """Writes the statement for the insertion of `count` records."""
-    rows = [f"(?1, ?2, ?5 + {i}, ?3, ?{6 + 2 * i}, ?{7 + 2 * i}, ?4)" for i in range(count)]
+def _insertion(count: int, width: int) -> str:
+    """Writes the statement for the insertion of `count` records with `width` columns."""
+    rows = []
+    for row in range(count):
+        begin = 6 + width * row
+        headers = f"?{begin + 2}" if width > 2 else "?4"
+        rows.append(f"(?1, ?2, ?5 + {row}, ?3, ?{begin}, ?{begin + 1}, {headers})")
     return "INSERT INTO records VALUES " + ", ".join(rows)

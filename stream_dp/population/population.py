@@ -249,9 +249,12 @@ class Population:
 
     def fold(self, cells: Cells, rejected: list[RejectedRecord]) -> None:
         """Adds a decoded batch: its cells and its rejected records."""
-        for record in rejected:
-            self.accounting.rejected.update(record.cells)
-        self.accounting.received += len(cells) + sum(sum(r.cells.values()) for r in rejected)
+        refused = Tally[Reason]()
+        for _, cells_by_reason in rejected:
+            for reason, count in cells_by_reason.items():
+                refused[reason] += count
+        self.accounting.rejected.update(refused)
+        self.accounting.received += len(cells) + refused.total()
         self.accounting.pending += len(cells)
         self.pending.update(cells_by_period(cells))
         self.waiting.add(cells)

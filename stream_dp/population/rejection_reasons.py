@@ -6,8 +6,7 @@ A reason never quotes the report. `report_judging.py` decides on each report alo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Reason = Literal[
     "unreadable",
@@ -50,8 +49,7 @@ REASONS: dict[Reason, str] = {
 }
 
 
-@dataclass(frozen=True)
-class RejectedRecord:
+class RejectedRecord(NamedTuple):
     """A record with rejected cells.
 
     row: its index in the batch.

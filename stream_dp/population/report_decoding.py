@@ -9,7 +9,6 @@ A keyed hash of the id stands for a person in every stored state.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -186,11 +185,11 @@ class Decoder:
         cells, decoded = self._compiled.decode(columns, sized, closed)
         if decoded.all():
             return cells, []
-        rows = np.flatnonzero(~decoded)
-        rest = columns if rows.size == len(columns) else columns.take(rows.tolist())
+        rows = np.flatnonzero(~decoded).tolist()
+        rest = columns if len(rows) == len(columns) else columns.take(rows)
         others, rejected = self._decode_uncompiled(rest, sized[rows], closed)
         return Cells.joined([cells, others]), [
-            RejectedRecord(int(rows[record.row]), record.cells) for record in rejected
+            RejectedRecord(rows[row], reasons) for row, reasons in rejected
         ]
 
     def _decode_uncompiled(
@@ -322,10 +321,15 @@ class Decoder:
         cells, rejected = self._typed(reports, report_rows, records, closed)
         decoded = [cells]
         for row in irregular:
-            cells_of_record, reasons = self._irregular(records[row], closed)
-            decoded.append(cells_of_record)
-            if reasons:
-                rejected.append(RejectedRecord(row, dict(reasons)))
+            judged = self._irregular(values[row] or b"", closed) if usable[row] else None
+            if judged is None:
+                rejected.append(RejectedRecord(row, {"unreadable": 1}))
+                continue
+            if judged.codes:
+                place = records.partitions[row], records.offsets[row]
+                decoded.append(self.cells_of_report(judged, *place))
+            if judged.reasons:
+                rejected.append(RejectedRecord(row, dict(judged.reasons)))
         return Cells.joined(decoded), rejected
 
     def close_period(self) -> ReadAs | None:
@@ -365,18 +369,19 @@ class Decoder:
             )
         present = code != NOT_SAID
         usable = sound & (period > closed) & present.any(axis=0)
-        good = usable & (code != REFUSED) & present
-        rejected = []
-        for row in np.flatnonzero(~usable | ((code == REFUSED).any(axis=0))):
-            reasons = whole_refusal(
-                bool(sound[row]), int(period[row]), closed, int(present[:, row].sum())
-            )
-            if reasons is None:
-                reasons = Tally(
-                    self._judge.fault(i, getattr(reports[row].values, f"a{i}"))
-                    for i in np.flatnonzero(code[:, row] == REFUSED).tolist()
-                )
-            rejected.append(RejectedRecord(report_rows[row], dict(reasons)))
+        refused = (code == REFUSED) & usable
+        good = usable & ~refused & present
+        reasons_by_row = self._faults(reports, refused)
+        rows = np.flatnonzero(~usable)
+        outlines = sound[rows].tolist(), period[rows].tolist(), present[:, rows].sum(0).tolist()
+        for row, is_sound, number_of_period, told in zip(rows.tolist(), *outlines, strict=True):
+            reasons = whole_refusal(is_sound, number_of_period, closed, told)
+            assert reasons is not None
+            reasons_by_row[row] = reasons
+        rejected = [
+            RejectedRecord(report_rows[row], reasons)
+            for row, reasons in sorted(reasons_by_row.items())
+        ]
         hashes = self.hashes(persons)
         partition = np.fromiter(map(records.partitions.__getitem__, report_rows), np.uint16, count)
         offset = np.fromiter(map(records.offsets.__getitem__, report_rows), np.int64, count)
@@ -392,25 +397,34 @@ class Decoder:
         )
         return cells, rejected
 
-    def _irregular(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
-        """Decodes a report that the typed decoder refuses into cells and rejections by reason."""
-        if (
-            record.headers is None
-            or memory_bytes(record.key, record.value, record.headers) > LARGEST_REPORT
-        ):
-            return EMPTY, Tally({"unreadable": 1})
+    def _faults(
+        self, reports: list[Any], refused: NDArray[np.bool_]
+    ) -> dict[int, dict[Reason, int]]:
+        """Counts the refused values of reports by reason. refused: by attribute and report."""
+        reasons_by_row = dict[int, dict[Reason, int]]()
+        for index, refused_rows in enumerate(refused):
+            name, known = f"a{index}", dict[object, Reason]()
+            for row in np.flatnonzero(refused_rows).tolist():
+                value = getattr(reports[row].values, name)
+                if (reason := known.get(value)) is None:
+                    reason = known[value] = self._judge.fault(index, value)
+                reasons = reasons_by_row.setdefault(row, {})
+                reasons[reason] = reasons.get(reason, 0) + 1
+        return reasons_by_row
+
+    def _irregular(self, record_value: bytes, closed: int) -> JudgedReport | None:
+        """Judges a report that the typed decoder refuses; None if it is unreadable."""
         try:
-            report = msgspec.json.decode(record.value or b"")
+            report = msgspec.json.decode(record_value)
             person, period, values = report["person"], report["period"], report["values"]
         except (msgspec.DecodeError, TypeError, KeyError, ValueError, RecursionError):
-            return EMPTY, Tally({"unreadable": 1})
+            return None
         if not isinstance(values, dict):
-            return EMPTY, Tally({"unreadable": 1})
+            return None
         values = {name: whole_number(value) for name, value in values.items()}
         if isinstance(person, float):
-            person = _id_number(person, record.value or b"")
-        judged = self._judge.report(person, whole_number(period), values, closed)
-        return self.cells_of_report(judged, record.partition, record.offset), judged.reasons
+            person = _id_number(person, record_value)
+        return self._judge.report(person, whole_number(period), values, closed)
 
     def cells_of_report(self, judged: JudgedReport, partition: int, offset: int) -> Cells:
         """Returns the accepted cells of a report, whose record has this position."""

@@ -128,7 +128,7 @@ class Judge:
         number = self.period(period) if plain_text(period) is not None else 0
         refusal = whole_refusal(0 < len(name) <= LONGEST_ID, number, closed, len(values))
         if refusal is not None:
-            return JudgedReport(name, number, codes, refusal)
+            return JudgedReport(name, number, codes, Tally(refusal))
         for attribute, value in values.items():
             index = self._indices.get(attribute)
             if index is None:
@@ -142,7 +142,7 @@ class Judge:
         return JudgedReport(name, number, codes, reasons)
 
 
-def whole_refusal(sound: bool, period: int, closed: int, cells: int) -> Tally[Reason] | None:
+def whole_refusal(sound: bool, period: int, closed: int, cells: int) -> dict[Reason, int] | None:
     """Counts the rejected cells of a report without any usable cell.
 
     sound: whether the id is neither empty nor too long.
@@ -153,13 +153,13 @@ def whole_refusal(sound: bool, period: int, closed: int, cells: int) -> Tally[Re
     Returns None for another report.
     """
     if not sound:
-        return Tally({"person": max(cells, 1)})
+        return {"person": max(cells, 1)}
     if cells == 0:
-        return Tally({"unreadable": 1})
+        return {"unreadable": 1}
     if period == 0:
-        return Tally({"period": cells})
+        return {"period": cells}
     if period <= closed:
-        return Tally({"late": cells})
+        return {"late": cells}
     return None
 
 

@@ -152,15 +152,18 @@ class LogContract(ReadingContract, OwnersContract):
         assert all(isinstance(r.headers, tuple) and r.partition == 0 for r in records)
 
     @pytest.mark.parametrize("partitions", [1, 3])
-    def test_columns_are_written_as_their_records_are(self, log, topic, partitions):
+    @pytest.mark.parametrize("varying", [{}, {"row": [b"%d" % i for i in range(200)]}])
+    def test_columns_are_written_as_their_records_are(self, log, topic, partitions, varying):
         keys = [b"p%d" % (i % 50) for i in range(200)]
-        columns = RecordColumns("", keys, [b"%d" % i for i in range(200)], (("source", b"t.csv"),))
+        values = [b"%d" % i if i else None for i in range(200)]
+        columns = RecordColumns("", keys, values, (("source", b"t.csv"),), varying)
         names = topic(partitions), topic(partitions)
         both = [replace(columns, topic=name) for name in names]
         log.append(both[0])
         log.append(list(both[1]))
         for name in names:
-            log.append(replace(columns, topic=name, keys=keys[:1], values=[b"more"]))
+            more = {header: contents[-1:] for header, contents in varying.items()}
+            log.append(replace(columns, topic=name, keys=keys[:1], values=[b"more"], varying=more))
         first, second = (
             [(r.partition, r.key, r.value, r.headers) for r in sorted(drain(log, name)[0])]
             for name in names
