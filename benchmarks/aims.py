@@ -34,6 +34,7 @@ DRAWS = 4096  # of noise, as many as a table of people has cells
 COUNTED, COLUMNS, VALUES = 1_000_000, 12, 8
 OTHERS = (
     ["axes.py"],
+    ["commands.py"],
     ["long_horizons.py"],
     ["distance.py", "0.01", "--codecs", "producer,lz4"],
     ["ingest.py", "--people", "1000000"],

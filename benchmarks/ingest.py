@@ -123,8 +123,10 @@ def bare_ours(address: str, prefix: str, reports: int) -> None:
 
 
 def ingest(address: str, prefix: str, people: int, attributes: int, reports: int) -> None:
+    import pyarrow as pa
+
     from stream_dp.population.population import Population
-    from stream_dp.population.report_decoding import Decoder, binary_column
+    from stream_dp.population.report_decoding import Decoder
     from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
     from stream_dp.services.releaser.input_reading import Inputs
     from stream_dp.services.releaser.releaser_facts import Context
@@ -132,7 +134,7 @@ def ingest(address: str, prefix: str, people: int, attributes: int, reports: int
     declared = study(people, attributes)
     # The Kafka client is imported now, and pandas, if there is one, by Arrow's first conversion.
     log_at(address, prefix).close()
-    binary_column([b""])
+    pa.array([b""])
     with measured():
         log = log_at(address, prefix)
         inputs = Inputs(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, memory_bytes
-from stream_dp.log.records import Records
+from stream_dp.log.records import Records, binary_array
 from stream_dp.study import Study
 from stream_dp.study.id_forms import text_of_number
 
@@ -171,7 +171,7 @@ class Decoder:
 
     def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
         """Returns the two halves of the 128-bit keyed BLAKE2b hash of every id, (n, 2)."""
-        return self._hasher.hashes(binary_column([person.encode() for person in ids]))
+        return self._hasher.hashes(binary_array([person.encode() for person in ids]))
 
     def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[RejectedRecord]]:
         """Decodes records into cells and rejected records.
@@ -218,7 +218,7 @@ class Decoder:
         record_rows, values = np.flatnonzero(sized), records.values
         if record_rows.size < len(values):
             texts = list(map(values.objects().__getitem__, record_rows.tolist()))
-            divided = divide(binary_column(texts))
+            divided = divide(binary_array(texts))
         else:
             divided = divide(values.array())
         count = len(divided.templates)
@@ -250,7 +250,7 @@ class Decoder:
             return ids, lengths
         before = ids.take(pa.array(rows))
         after = self.ids([person.decode() for person in before.to_pylist()])
-        normal = binary_column([person.encode() for person in after])
+        normal = binary_array([person.encode() for person in after])
         if normal.equals(before):
             return ids, lengths
         needs_look = np.zeros(len(ids), bool)
@@ -458,11 +458,6 @@ def sized_records(records: Records) -> NDArray[np.bool_]:
                 int(sizes[row]) + memory_bytes(None, None, several) <= LARGEST_REPORT
             )
     return sized
-
-
-def binary_column(column: Sequence[bytes | None]) -> pa.Array:
-    """Converts byte strings to an array of `large_binary`."""
-    return pa.array(column, pa.large_binary())
 
 
 def _id_number(number: float, report: bytes) -> object:

@@ -1,5 +1,8 @@
 """Columns of byte strings: the same whatever pieces they came in."""
 
+import subprocess
+import sys
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +84,14 @@ def test_records_are_the_same_from_tuples_and_from_columns(batches, end):
         assert some.empty() == [n for n, r in enumerate(tuples) if r.value is None]
         assert [some[place] for place in range(len(tuples))] == tuples
         assert some[1:] == tuples[1:]
+
+
+def test_small_columns_become_arrays_without_pandas():
+    code = (
+        "import sys; from stream_dp.log.records import binary_array\n"
+        "for column in ([], [b''], [b'a', b'', b'\\xff\\x00']):\n"
+        "    array = binary_array(column); array.validate(full=True)\n"
+        "    assert array.to_pylist() == column and str(array.type) == 'large_binary'\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, memory_bytes
-from stream_dp.log.records import Records
+from stream_dp.log.records import Records, binary_array
 from stream_dp.study import Study
 from stream_dp.study.run_settings import Input
 
@@ -24,7 +24,6 @@ from ..report_decoding import (
     Decoder,
     ReadAs,
     Templates,
-    binary_column,
     sized_records,
 )
 from ..report_judging import LONGEST_ID, plain_text
@@ -155,7 +154,7 @@ class ShapedDecoder(Decoder):
             self.cells_of_templates(
                 templates,
                 template[rows],
-                binary_column([persons[row].encode() for row in rows.tolist()]),
+                binary_array([persons[row].encode() for row in rows.tolist()]),
                 records,
                 record_rows[rows],
             )
