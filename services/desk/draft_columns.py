@@ -33,6 +33,7 @@ from .repeated_ids import NO_REPEATED_IDS, RepeatedIds
 
 LAST = "last answer"  # the missing rule that repeats it
 _MOST_PERIODS, _MOST_PROPOSED, _MOST_RANGE = 600, 8, 10**7
+_MOST_LISTED = 100  # numbers of a range beside words
 _MOST_NAMED = 4  # columns in a question
 _EXAMPLE = "2026-01, 12"
 Values = tuple[Sequence[int | str], tuple[int, ...]]  # of a column, and the codes beside a range
@@ -439,8 +440,9 @@ def asked_columns(
 def _values(answer: str) -> Values:
     """The values in an answer, and the codes beside a range. Raises UserError.
 
-    A range is its numbers if it stands alone, or as the only range beside whole numbers, the codes.
-    Beside another range or another text, such as '21+', it is a text as written: '1 to 5'.
+    A range is its numbers if it stands alone, or as the only range beside whole numbers, the codes,
+    or beside words. Beside another range or a text with digits, such as '21+', a range is a text as
+    written: '1 to 5'.
     """
     parts = listed(answer)
     ranges = [part for part in parts if _FRACTIONS.fullmatch(part)]
@@ -454,6 +456,12 @@ def _values(answer: str) -> Values:
         if isinstance(values, range):
             return values, codes
         values = [*codes, *values]
+    elif len(ranges) == 1 and not any(re.search("[0-9]", str(value)) for value in beside):
+        numbers = _numbers(ranges[0])
+        if len(numbers) > _MOST_LISTED:
+            raise UserError(f"beside words a range has at most {_MOST_LISTED} numbers")
+        at = parts.index(ranges[0])
+        values = [*parts[:at], *numbers, *parts[at + 1 :]]
     if len(values) == 1 and (ends := re.fullmatch(rf"({_DECIMAL}) *[-–—:] *({_DECIMAL})", answer)):
         raise UserError(f"for all numbers of a range write '{ends[1]} to {ends[2]}'")
     if len(values) < 2:

@@ -64,8 +64,8 @@ class Fan:
         """The study's eps in words."""
         chosen = self.budgets[1]
         return (
-            f"eps {chosen.eps}: a best guess about one person is right in {chosen.guess} instead of"
-            " 50 of 100 cases"
+            f"eps {chosen.eps}: the best guess about one person is right at most {chosen.guess}"
+            " times in 100, and a tossed coin 50 times"
         )
 
     def chart(self, width: float) -> Chart:

@@ -109,7 +109,8 @@ def test_the_page_writes_the_study_of_the_answers(init: Init) -> None:
         browser.ask("/", {**hidden(page), **sent(**{key: answer})})
         assert f'value="{answer}"' in browser.page()
     assert (
-        "a best guess about one person is right in 56 instead of 50 of 100 cases" in browser.page()
+        "the best guess about one person is right at most 56 times in 100, and a tossed coin"
+        " 50 times" in browser.page()
     )
     assert not init.out.exists()
     assert browser.ask("/", {**hidden(page), "write": "1"})[0].status == 303

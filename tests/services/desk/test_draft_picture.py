@@ -56,6 +56,9 @@ def test_a_band_around_a_lone_period_is_a_box() -> None:
 
 def test_the_words_are_a_guess_in_cases() -> None:
     drawn = fan(study(), telling_query(study()), 500)
-    words = "eps 0.9: a best guess about one person is right in 55 instead of 50 of 100 cases"
+    words = (
+        "eps 0.9: the best guess about one person is right at most 55 times in 100, and a"
+        " tossed coin 50 times"
+    )
     assert drawn.words == words
     assert drawn.budgets[1].rho == Fraction(1, 50)

@@ -77,7 +77,7 @@ def test_the_printed_command_sends_every_cell(table, tmp_path, stream_dp, monkey
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO(ANSWERS))
     printed = stream_dp("init", file, "--out", tmp_path / "made.toml", *options)
-    assert "a best guess about one person is right in" in printed
+    assert "the best guess about one person is right at most" in printed
     study, _ = load_study(tmp_path / "made.toml")
     assert study.name == file.name.partition(".")[0]
     assert [(r.name, r.kind) for r in study.releases] == [
@@ -279,6 +279,7 @@ WRONG = {
     "2025-01, 2\n5\n\nyes\n": "init: Out of Work: values: write at least two values",
     "2025-01, 2\n5\n\n1-5\n": "for all numbers of a range write '1 to 5'",
     "2025-01, 2\n5\n\n3, 1 to 5\n": "write each value once: a code is in the range",
+    "2025-01, 2\n5\n\n0 to 900, refused\n": "beside words a range has at most 100 numbers",
     "2025-01, 2\n5\n\nyes,no\nprice = much\n": "write a number such as 0.5",
     "2025-01, 2\n5\n\nyes,no\nprice = 5\n6\n": "type 5 again, or change the price",
 }
@@ -385,6 +386,15 @@ def test_columns_are_linked_as_chosen(link, tmp_path, stream_dp, monkeypatch, ca
     named = [r.attribute for r in study.releases] or [h.of for h in study.batches[0].attributes]
     assert named == ([("work", "poor")] if link == "product" else ["work", "poor"])
     assert "would not count" not in stream_dp(*sent_command(seen.out))
+
+
+def test_a_range_beside_words_is_its_numbers(tmp_path, monkeypatch) -> None:
+    (tmp_path / "t.csv").write_text("id,quarter,score\n1,2023Q1,2\n1,2023Q2,refused\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("2023Q1, 6\n900\n\n0 to 2, refused\n\n\n"))
+    assert cli.main(["init", "t.csv"]) == 0
+    study, _ = load_study(tmp_path / "t.toml")
+    assert study.attributes["score"].listed == ("0", "1", "2", "refused")
 
 
 UNSEEN = {
