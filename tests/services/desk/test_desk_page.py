@@ -223,7 +223,7 @@ def test_the_page_follows_every_change_and_can_be_read_by_everybody(
             )
             page.locator('[name="answer:price"]').fill("2")
             page.keyboard.press("Tab")
-            page.locator("strong", has_text="eps 2: a best guess").wait_for()
+            page.locator("strong", has_text="eps 2: the best guess").wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
             page.evaluate(axe_core())
             assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
