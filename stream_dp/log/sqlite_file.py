@@ -377,7 +377,7 @@ def whole_headers(db: sqlite3.Connection, stored: int | bytes) -> bytes | None:
     number: object = stored
     contents: Sequence[object] = ()
     if isinstance(stored, bytes):
-        with suppress(msgspec.DecodeError):
+        with suppress(msgspec.DecodeError, ValueError):
             number, *contents = _OWN_HEADERS.decode(stored)
         if number is stored:
             return stored

@@ -19,7 +19,7 @@ from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Processes
 from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.storage.snapshots import Snapshots
-from stream_dp.study.topics import CLOSES, MANIFESTS, ORDERS, REPORTS
+from stream_dp.study.topics import CLOSES, DEAD_LETTERS, MANIFESTS, ORDERS, REPORTS
 from stream_dp.studyfile import load_study
 
 
@@ -35,7 +35,9 @@ def outcome(place: StudyFolder) -> list[dict[str, Any]]:
 
 def letters(place: StudyFolder) -> set[tuple[Any, ...]]:
     """Keys, values and headers of the dead letters."""
-    return {(row[3], row[4], row[5]) for row in place.rows("dead-letters")}
+    with place.log() as log:
+        read = log.read(DEAD_LETTERS, {0: 0}, 100_000, 0)
+    return {(letter.key, letter.value, letter.headers) for letter in read.records}
 
 
 @dataclass
