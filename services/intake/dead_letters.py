@@ -44,18 +44,27 @@ def refuse_records(log: Log, records: Records, rejected: Iterable[RejectedRecord
 
     records: those that a read has given; `rejected` has rows of them.
     """
-    rows_by_cells = dict[tuple[tuple[Reason, int], ...], list[int]]()
+    alike = records.headers.count(records.headers[0]) == len(records) if len(records) else True
+    sources = [
+        record.header(SOURCE)[:_MOST_SOURCE] for record in (records[:1] if alike else records)
+    ]
+    rows_of = dict[tuple[tuple[tuple[Reason, int], ...], bool], list[int]]()
     for row, cells in rejected:
-        rows_by_cells.setdefault(tuple(cells.items()), []).append(row)
+        has_source = bool(sources[0 if alike else row])
+        rows_of.setdefault((tuple(cells.items()), has_source), []).append(row)
     topic = log.name(REPORTS)
-    for cells_of_record, rows in rows_by_cells.items():
-        log.append(_letters(records.take(rows), dict(cells_of_record), topic))
+    for (cells_of_record, has_source), rows in rows_of.items():
+        named = [sources[0 if alike else row] for row in rows] if has_source else []
+        log.append(_letters(records.take(rows), dict(cells_of_record), topic, named))
 
 
-def _letters(records: Records, cells: dict[Reason, int], topic: str) -> RecordColumns:
+def _letters(
+    records: Records, cells: dict[Reason, int], topic: str, sources: list[bytes]
+) -> RecordColumns:
     """Makes the dead letters of records whose cells are rejected alike.
 
     topic: the log's name of the reports topic.
+    sources: of the records, empty if they have none.
     """
     message = "; ".join(REASONS[reason] for reason in sorted(cells))
     counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
@@ -68,14 +77,8 @@ def _letters(records: Records, cells: dict[Reason, int], topic: str) -> RecordCo
     varying = {
         "__connect.errors.partition": [b"%d" % partition for partition in records.partitions],
         "__connect.errors.offset": [b"%d" % offset for offset in records.offsets],
+        **({SOURCE: sources} if sources else {}),
     }
-    alike = records.headers.count(records.headers[0]) == len(records)
-    examples = records[:1] if alike else records
-    sources = [record.header(SOURCE)[:_MOST_SOURCE] for record in examples]
-    if len(set(sources)) > 1:
-        varying[SOURCE] = sources
-    elif sources[0]:
-        headers += ((SOURCE, sources[0]),)
     places = zip(records.partitions, records.offsets, strict=True)
     return RecordColumns(
         DEAD_LETTERS,

@@ -313,11 +313,13 @@ class SqliteLog:
         """Inserts records partition by partition, by the CRC-32 of their keys."""
         topic, count = records.topic, self._count(records.topic)
         number, own_headers = None, list[bytes]()
+        # What varies elsewhere and is equal in many records here is shared.
+        equal = {n: v[0] for n, v in records.varying.items() if 1 < len(v) == v.count(v[0])}
         if records.headers or records.varying:
-            shared = (*records.headers, *((name, None) for name in records.varying))
+            shared = (*records.headers, *((name, equal.get(name)) for name in records.varying))
             number = headers_number(self._db, msgspec.msgpack.encode(shared))
-        if records.varying:
-            contents = zip(repeat(number), *records.varying.values())
+        if varying := [v for name, v in records.varying.items() if name not in equal]:
+            contents = zip(repeat(number), *varying)
             own_headers = list(map(msgspec.msgpack.Encoder().encode, contents))
         append_time = round(self._clock() * 1000)
         rows: Iterable[int] = range(len(records))
