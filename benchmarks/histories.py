@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pyarrow.csv
+from data_sets import data_file
 from numpy.typing import NDArray
 from result_file import record
 
@@ -26,7 +26,6 @@ from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
 
-PANEL = Path(__file__).parents[2] / "shared" / "data" / "panels" / "oulad_submit_monthly.csv"
 Q, WIDTH, RHO = 3, 3, Fraction(1, 200)
 Floats = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ def published(
 
 
 def compare(seeds: int) -> None:
-    table = pyarrow.csv.read_csv(PANEL)
+    table = pyarrow.csv.read_csv(data_file("oulad_submit_monthly.csv"))
     codes = np.stack([table[f"m{i}"].to_numpy() for i in range(1, 10)], axis=1)
     people, months = codes.shape
     window = FixedWindow(

@@ -8,9 +8,9 @@
 The last form is for those who have the census bureau's public microdata (ACS PUMS), with
 relatives as the files state them.
 
-The travel survey in ../shared/data/households: 27,980 households, 59,762 people; the households of
-more people than a form has room for are left out. Judged on every query about 3 attributes of
-households and people, a household's size among them.
+The travel survey of data_sets.py: 27,980 households, 59,762 people; the households of more people
+than a form has room for are left out. Judged on every query about 3 attributes of households and
+people, a household's size among them.
 
     full       3 attributes of households, 5 of people, up to 8 people
     reduced    few enough kinds of households for an explicit histogram, that of MWEM
@@ -35,6 +35,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from data_sets import data_file
 from families import families, in_five_years
 from household_files import binned_column, read_hierarchy, read_pums
 from result_file import record
@@ -54,8 +55,7 @@ from stream_dp.services.evaluate.groups_trials import EVERY, FLAT, DataSetJudge,
 from stream_dp.services.evaluate.table_report import CLASSES, ClassErrors, qualities
 from stream_dp.study.group_releases import BatchRelease
 
-DATA = Path(__file__).parents[2] / "shared/data/households"
-FILES = DATA / "survey_households.csv", DATA / "survey_persons.csv"
+FILES = "survey_households.csv", "survey_persons.csv"
 EPSILONS = ("0.1", "0.25", "0.5", "1")
 HOMES = (
     Column("SUBREGCluster", (1, 2, 3, 4)),
@@ -78,7 +78,12 @@ def survey(
 ) -> Hierarchy:
     domain = Domain(homes, people, most)
     return read_hierarchy(
-        *FILES, domain, key_group="hhID", key_person="hhID", bins=bins, drop_larger=True
+        *map(data_file, FILES),
+        domain,
+        key_group="hhID",
+        key_person="hhID",
+        bins=bins,
+        drop_larger=True,
     ).hierarchy
 
 
@@ -295,8 +300,6 @@ def main(arguments: list[str]) -> None:
     if len(arguments) > 1 or not {*arguments} <= {*FORMS, "all"}:
         names = ", ".join([*FORMS, "survey", "families"])
         sys.exit(f"households: give one of {names}, all, or two files")
-    if not DATA.is_dir():
-        sys.exit(f"households: {DATA} is not there")
     for name in FORMS if arguments in ([], ["all"]) else arguments:
         load, methods = FORMS[name]
         compare(name, load(), methods, repetitions)

@@ -5,7 +5,7 @@ Twelve tables of a travel survey (59,762 x 12) at rho = .014973 in all under add
 churn-P: P per cent of the rows are replaced each month, by rows of the survey that are older,
 richer and in work more often; even: 2 % are, by any rows; season: beside churn of 2 % a tenth of
 the rows move to the rarest values of three columns and back within a year; shock: they do in month
-7, and stay. oulad and union: two real panels of ../shared/data/panels, as tables of the last three
+7, and stay. oulad and union: two real panels, as tables of the last three
 months' answers.
 
 Prints without a model, from measured and fused interactions: the error over all sets and the
@@ -30,9 +30,10 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+from data_sets import data_file
 from numpy.typing import NDArray
 from result_file import record
-from scorer import FOLDER, ScoredTable, scored_table
+from scorer import ScoredTable, scored_table
 
 from stream_dp.answers.month_filters import Measured, MonthFilters
 from stream_dp.batch.data.domain import Column
@@ -60,7 +61,7 @@ Tables = list[NDArray[np.int64]]
 
 def panel(name: str) -> tuple[Tables, dict[str, int]]:
     """A table for each month from the third on: everybody's answers in the last three months."""
-    frame = pd.read_csv(FOLDER.parent / "data" / "panels" / f"{PANELS[name]}.csv").iloc[:, 1:]
+    frame = pd.read_csv(data_file(f"{PANELS[name]}.csv")).iloc[:, 1:]
     codes = frame.fillna(frame.max().max() + 1).to_numpy(np.int64)
     tables = [codes[:, t - 2 : t + 1] for t in range(2, codes.shape[1])]
     return tables, dict.fromkeys(("ago2", "ago1", "now"), int(codes.max()) + 1)

@@ -3,7 +3,7 @@
 survey: people of a travel survey joined with their households (59,762 x 12). small: 3,000 of them.
 strong: six independent pairs of 30 values, the second a permutation with 2 % errors (30,000 x 12).
 These three, the rows that are predicted (of `small` people who are not in it, of `strong` 30,000
-more) and all figures are those of ../shared/score. chain: a latent class, a chain of ten columns
+more) and all figures are those of scorer.py. chain: a latent class, a chain of ten columns
 and three of noise (20,000 x 14); no default was set on it. rare: towns, streets and trades,
 hundreds of values of which most are rare (30,000 x 6); no default was set on it either. Each is
 fitted as `mixture`, as `match` and as `mixture` in rounds at rho = .014973 under add_remove (the
@@ -31,7 +31,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 from peers import Peers
-from scorer import FOLDER, NAMES, ScoredTable, scored_table
+from scorer import NAMES, ScoredTable, scored_table
 
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.groups.independent import systematic_draw
@@ -167,7 +167,5 @@ if __name__ == "__main__":
     unknown = set(options.tables) - set(TABLES)
     if unknown:
         sys.exit(f"no table {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
-    if not FOLDER.is_dir():
-        sys.exit(f"people: {FOLDER}, of the scorer, is not there")
     for own in options.tables:
         compare(own, options)

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from data_sets import data_file
 from numpy.typing import NDArray
 from peers import Peers
 
@@ -55,7 +56,6 @@ from stream_dp.services.evaluate.table_judge import target_f1
 from stream_dp.study import MatchRelease, Numbers, PeopleRelease, Scale
 from stream_dp.study.thresholds import Linear
 
-FLAT = Path(__file__).parents[2] / "shared" / "data" / "flat"
 DELTA = Fraction(1, 10**6)
 JUDGED = 20  # bins of a number
 PEERS = ("mst", "aim")
@@ -108,7 +108,7 @@ def edges(scale: Scale, codes: Codes, bins: int) -> tuple[int, ...]:
 
 def nist() -> Table:
     years = [
-        list(csv.DictReader((FLAT / f"nist_ma{year}.csv").open())) for year in ("2018", "2019")
+        list(csv.DictReader(data_file(f"nist_ma{year}.csv").open())) for year in ("2018", "2019")
     ]
     names = [name for name in years[0][0] if name not in LEFT_OUT]
     values: dict[str, tuple[str, ...] | Scale] = {}

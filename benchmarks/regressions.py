@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from data_sets import data_file
 from numpy.typing import NDArray
 from result_file import record
 from scorer import scored_table
@@ -48,7 +49,6 @@ from stream_dp.release.published_tables import binned, coded_people, column_valu
 from stream_dp.study import Numbers, PeopleRelease, Study
 
 Codes = NDArray[np.int64]
-DATA = Path(__file__).parents[2] / "shared" / "data"
 DELTA = Fraction(1, 10**9)
 LOGISTIC = "logistic: "
 AGES = [20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80]
@@ -114,7 +114,7 @@ SURVEY_MODELS = (
 
 
 def census() -> Table:
-    with (DATA / "flat" / "nist_ma2019.csv").open(encoding="utf-8") as file:
+    with data_file("nist_ma2019.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["PINCP"] != "N"]
     listed = {
         "SEX": {"1": "m", "2": "f"},

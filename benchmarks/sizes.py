@@ -36,6 +36,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from data_sets import data_file
 from kit.region_trees import hawaii, tree
 from result_file import record
 
@@ -58,6 +59,7 @@ SHORT = {"c": "cumulative-squares", "s": "sorted"}
 MIXES = ("ccs",)
 BOTH = (True, False)
 LARGEST = 10_000
+BLOCKS = "hawaii_2010_blocks.csv"
 HOUSEHOLDS = np.array([0.28, 0.34, 0.15, 0.13, 0.06, 0.025, 0.015])
 
 
@@ -80,7 +82,7 @@ def distances(levels: object, true: object, regions: Regions) -> np.ndarray:
 
 def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> None:
     for column in ("pop_nhpi", "pop_white"):
-        regions, leaves = hawaii(column)
+        regions, leaves = hawaii(column, data_file(BLOCKS))
         true = regions.sums(leaves)
         distinct = [sum(len(s.size) for s in level) / len(level) for level in true]
         for pure in noises:
@@ -130,7 +132,7 @@ INPUTS = [
 def inputs(runs: int, epsilons: Sequence[Fraction]) -> None:
     """Prints and records the error over that of the paper's weights: whole, county, tract."""
     for column, share in INPUTS:
-        whole, everybody = hawaii(column)
+        whole, everybody = hawaii(column, data_file(BLOCKS))
         rng = np.random.default_rng(5)
         groups = {
             path: rng.binomial(np.repeat(sizes.size, sizes.groups), share).tolist()
@@ -166,7 +168,7 @@ def unequal() -> tuple[Regions, list[Sizes]]:
 
 def methods(runs: int) -> None:
     """Prints and records the errors of the whole and of the lowest level by method."""
-    hawaiians, others = hawaii("pop_nhpi"), unequal()
+    hawaiians, others = hawaii("pop_nhpi", data_file(BLOCKS)), unequal()
     inputs = [(hawaiians, "Hawaiians", Fraction(1, 200)), (hawaiians, "Hawaiians", Fraction(1, 2))]
     inputs += [(others, "unequal sizes", rho) for rho in (Fraction(1, 200), Fraction(1, 2))]
     for (regions, leaves), name, rho in inputs:

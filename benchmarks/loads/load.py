@@ -2,7 +2,7 @@
 
     python benchmarks/loads/load.py [REPORTS]
 
-The people of a real panel of nine months (shared/data/panels/oulad_submit_monthly.csv), repeated
+The people of a real panel of nine months (oulad_submit_monthly.csv of data_sets.py), repeated
 under new ids up to the wanted number of reports (`load_reports.py` says of which kinds), over 8
 partitions, keyed by person. A study of twelve months is closed nine times.
 
@@ -27,7 +27,7 @@ import numpy as np
 from confluent_kafka.admin import AdminClient
 from kit.rejected_cells import reasons_of
 from load_model import WIDTH, Outcome, model
-from load_reports import CLOSED, LABELS, MONTHS, PANEL, STATES, Load, generate
+from load_reports import CLOSED, LABELS, MONTHS, STATES, Load, generate
 
 from stream_dp.client import PublicLog
 from stream_dp.log.following import following
@@ -207,9 +207,6 @@ def ordered(outcomes: Iterable[Outcome]) -> list[str]:
 
 def main() -> int:
     reports = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    if not PANEL.exists():
-        print(f"load: {PANEL} is not there", file=sys.stderr)
-        return 2
     root = Path(__file__).resolve().parents[2]
     sys.path[:0] = [str(root / "tests"), str(root / "deploy" / "kafka")]
     from kit.brokers import running_broker

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import csv
 import random
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-PANEL = Path(__file__).parents[3] / "shared/data/panels/oulad_submit_monthly.csv"
+sys.path.append(str(Path(__file__).parents[1]))
+
+from data_sets import data_file
+
 MONTHS, CLOSED, STATES = 12, 9, 3
 LABELS = [f"2014-{month:02d}" for month in range(1, MONTHS + 1)]
 
@@ -86,9 +90,9 @@ class Load:
         return sum(map(len, self.windows))
 
 
-def panel(path: Path = PANEL) -> list[tuple[str, list[int]]]:
+def panel() -> list[tuple[str, list[int]]]:
     """Ids and states by month."""
-    with path.open(newline="") as file:
+    with data_file("oulad_submit_monthly.csv").open(newline="") as file:
         return [(row[0], [int(x) for x in row[1:]]) for row in list(csv.reader(file))[1:]]
 
 

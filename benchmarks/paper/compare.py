@@ -4,7 +4,7 @@
     python benchmarks/paper/compare.py --study STUDY.toml --truth TRUTH [--person COL ...]
 
 Poverty (simulated after published figures) under both relations, monthly submissions of students
-(real, from ../shared/data), union membership of people who come and go (real), five and six states
+(real), union membership of people who come and go (real), five and six states
 (simulated). Then what is aimed at, and whether it is met: on the poverty panel at rho = 0.005 for
 each release. `RECORD=1` writes the tables of the documentation. The second form compares on data of
 one's own; its columns are named as to `stream-dp evaluate`.
@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from comparison import Comparison, FormErrors, ReleaseComparison
 from comparison_text import comparison_text
+from data_sets import data_file
 from form_comparison import compare
 from result_file import record
 from variants import APART
@@ -38,7 +39,6 @@ from stream_dp.services.intake.true_panel import true_panel
 from stream_dp.study import Study
 from stream_dp.studyfile import load_study, parse_study
 
-PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 STATES = 6
 
 
@@ -111,7 +111,7 @@ def submissions() -> Case:
     declared = study("submitted", (0, 2, 1), 9, "0.005", size=26_071)
     columns = {f"m{i}": str(i) for i in range(1, 10)}
     layout = TableLayout("id", attribute="submitted", columns=columns)
-    truth = true_panel(declared, PANELS / "oulad_submit_monthly.csv", layout)
+    truth = true_panel(declared, data_file("oulad_submit_monthly.csv"), layout)
     return Case("OULAD", declared, truth, simulated=False)
 
 
@@ -121,7 +121,7 @@ def union() -> Case:
     years = (68, 69, 70, 71, 72, 73, 75, 77, 78, 80, 82, 83, 85, 87, 88)
     columns = {f"y{year}": str(i) for i, year in enumerate(years, 1)}
     layout = TableLayout("idcode", attribute="union", columns=columns)
-    truth = true_panel(declared, PANELS / "nlswork_union.csv", layout)
+    truth = true_panel(declared, data_file("nlswork_union.csv"), layout)
     return Case("union", declared, truth, simulated=False)
 
 

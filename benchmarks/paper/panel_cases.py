@@ -5,6 +5,7 @@ Poverty is simulated after published figures, submissions are real; the others a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,13 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+from data_sets import data_file
+
 from stream_dp.panel import Symbols
 from stream_dp.services.evaluate import simulated_panels
 from stream_dp.study import Neighbours
 
 JUMP = 7
 simulated = partial(simulated_panels.poverty, 1)
-PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def jumping() -> Symbols:
 
 def submissions() -> Symbols:
     """Monthly submissions of students: 0 active, 1 submitted, 2 withdrawn."""
-    path = PANELS / "oulad_submit_monthly.csv"
+    path = data_file("oulad_submit_monthly.csv")
     table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
     return table[:, 1:].astype(np.uint8)
 

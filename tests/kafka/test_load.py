@@ -3,8 +3,11 @@
 import gc
 
 import pytest
+from kit.real_panels import PANELS
 from load import compare
-from load_reports import PANEL, generate
+from load_reports import generate
+
+PANEL = PANELS / "oulad_submit_monthly.csv"
 
 
 @pytest.mark.skipif(not PANEL.exists(), reason="the panel of shared/data is not here")

@@ -29,10 +29,10 @@ def trees(draw, largest=12):
     return tree(draw(st.dictionaries(paths, sizes, min_size=1, max_size=6)))
 
 
-def hawaii(column):
+def hawaii(column, path=BLOCKS):
     """Census blocks as groups, by county and tract. column: who counts as a member."""
     groups = defaultdict(list)
-    with BLOCKS.open() as file:
+    with path.open() as file:
         for row in csv.DictReader(file):
             groups[row["county"], row["block"][:11]].append(int(row[column]))
     return tree(groups)
