@@ -10,6 +10,7 @@ import numpy as np
 
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.measurement_blocks import Floats
+from stream_dp.answers.query import attribute_title
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
@@ -58,6 +59,7 @@ class TwoWay:
 
     whom: of whom the shares are.
     caption: what the shares are.
+    titles: of the columns `down` and `across`, in words.
     columns: the values of `across`.
     rows: a value of `down` and its cells.
     """
@@ -67,13 +69,14 @@ class TwoWay:
     caption: str
     across: str
     down: str
+    titles: tuple[str, str]
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
     @property
     def title(self) -> str:
-        """The names of both columns."""
-        return f"{self.down} by {self.across} ({self.table}), % of {self.whom}"
+        """The titles of both columns."""
+        return f"{' by '.join(self.titles)} ({self.table}), % of {self.whom}"
 
     @property
     def reading(self) -> str:
@@ -98,7 +101,7 @@ class TwoWay:
         step = (width - left) / max(1, len(self.columns))
         row = min(40.0, (height - top) / max(1, len(self.rows)))
         letters = max(2, int(step / 7))
-        marks: list[Mark] = [Text("tick", 0, 14, f"{self.down} by {self.across}")]
+        marks: list[Mark] = [Text("tick", 0, 14, " by ".join(self.titles))]
         for j, name in enumerate(self.columns):
             x = px(left + step * (j + 0.5))
             marks.append(Text("tick", x, top - 4, _short(name, letters), "middle"))
@@ -129,11 +132,17 @@ def two_way(public: PublicLog, name: str, period: str | None, pair: str) -> TwoW
     for down in values_of:
         for across in values_of:
             if columns == f"{down}:{across}" and down != across and KEY_COLUMN not in values_of:
-                return _crossed(published, which, (down, across))
+                titles = (
+                    attribute_title(public.study, down),
+                    attribute_title(public.study, across),
+                )
+                return _crossed(published, which, (down, across), titles)
     raise UserError(f"release '{name}': has no two columns '{pair}' in one table")
 
 
-def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> TwoWay:
+def _crossed(
+    published: PublishedTables, which: str, names: tuple[str, str], titles: tuple[str, str]
+) -> TwoWay:
     """The shares of two columns: estimates with intervals, or of synthetic rows if not measured."""
     down, across = (published.columns[which][name] for name in names)
     if len(down) * len(across) > _MOST_CELLS:
@@ -167,7 +176,17 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
         for i, value in enumerate(down)
     )
     columns = tuple(map(str, across))
-    return TwoWay(which, whom, caption, across=names[1], down=names[0], columns=columns, rows=rows)
+    down_name, across_name = names
+    return TwoWay(
+        which,
+        whom,
+        caption,
+        across=across_name,
+        down=down_name,
+        titles=titles,
+        columns=columns,
+        rows=rows,
+    )
 
 
 def _synthetic(

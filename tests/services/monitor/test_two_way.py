@@ -28,11 +28,18 @@ CASES = {
 }
 
 
+def public_of(tables):
+    labels = {"income": SimpleNamespace(label="Income in euros", value_label=None)}
+    return SimpleNamespace(
+        published_tables=lambda *_: tables, study=SimpleNamespace(attributes=labels)
+    )
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_cells_are_estimates_with_half_of_their_intervals(name):
     build, pair, words = CASES[name]
     tables = build()
-    table = two_way(SimpleNamespace(published_tables=lambda *_: tables), "x", None, pair)
+    table = two_way(public_of(tables), "x", None, pair)
     assert "intervals" in table.caption
     for value, cells in table.rows:
         for other, cell in zip(table.columns, cells, strict=True):
@@ -76,8 +83,9 @@ def test_noise_alone_marks_a_cell_in_at_most_one_of_twenty_tables():
 
 def test_where_nothing_was_measured_cells_are_the_records_own():
     tables = groups_table()
-    public = SimpleNamespace(published_tables=lambda *_: tables)
+    public = public_of(tables)
     table = two_way(public, "x", None, "people:income:work")
+    assert table.title == "Income in euros by work (people), % of the synthetic people"
     assert table.caption == "shares of the synthetic people"
     cells = [cell for _, row in table.rows for cell in row]
     assert sum(cell.share for cell in cells) == pytest.approx(1)
