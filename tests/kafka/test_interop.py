@@ -129,7 +129,7 @@ def test_releases_had_several_parts(kafka, published):
 @needs("kcat")
 def test_kcat_prints_the_manifests(kafka, published, capsys):
     study, topic = published
-    line = re.search(r"^ {4}(kcat -C(?:.*\\\n)*.*)$", PAGE.read_text("utf-8"), re.MULTILINE)[1]
+    line = re.search(r"^ *(kcat -C(?:.*\\\n)*.*)$", PAGE.read_text("utf-8"), re.MULTILINE)[1]
     line = line.replace("HOST:PORT", kafka).replace("PREFIX.releases", topic)
     done = subprocess.run(
         ["sh", "-c", line],
