@@ -388,15 +388,6 @@ def test_columns_are_linked_as_chosen(link, tmp_path, stream_dp, monkeypatch, ca
     assert "would not count" not in stream_dp(*sent_command(seen.out))
 
 
-def test_a_range_beside_words_is_its_numbers(tmp_path, monkeypatch) -> None:
-    (tmp_path / "t.csv").write_text("id,quarter,score\n1,2023Q1,2\n1,2023Q2,refused\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO("2023Q1, 6\n900\n\n0 to 2, refused\n\n\n"))
-    assert cli.main(["init", "t.csv"]) == 0
-    study, _ = load_study(tmp_path / "t.toml")
-    assert study.attributes["score"].listed == ("0", "1", "2", "refused")
-
-
 UNSEEN = {
     "First period": "2023M1, 12",
     "Number of persons": "5000",

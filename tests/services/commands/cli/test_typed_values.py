@@ -34,12 +34,14 @@ def test_ranges_and_their_patterns(values, listed, width, tmp_path, stream_dp, m
     [
         ("0, 1 to 5, 6 to 20, 21+", ("0", "1 to 5", "6 to 20", "21+")),
         ("1 to 5, 6 to 20", ("1 to 5", "6 to 20")),
-        ("0 to 2, refused", ("0 to 2", "refused")),
+        ("0 to 2, refused", ("0", "1", "2", "refused")),
         ("0 to 3, -9, -8", (-9, -8, 0, 1, 2, 3)),
         ("1-5, 6-9", ("1-5", "6-9")),
     ],
 )
-def test_a_range_beside_texts_is_a_text(answer, listed, tmp_path, stream_dp, monkeypatch):
+def test_a_range_is_numbers_beside_words_and_a_text_beside_bands(
+    answer, listed, tmp_path, stream_dp, monkeypatch
+):
     (tmp_path / "t.csv").write_text(f"id,wave,band\n1,1,{listed[0]}\n2,1,{listed[1]}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO(f"1, 1\n2\n\n{answer}\n\n"))
