@@ -107,7 +107,7 @@ def test_the_readme_s_question_is_the_printed_one(shown: Shown) -> None:
     asked = [word.replace(str(shown.out), "stream-dp-demo") for word in shlex.split(shown.lines[2])]
     readme = Path(__file__).parents[3] / "README.md"
     lines = readme.read_text("utf-8").splitlines()
-    questions = [shlex.split(line) for line in lines if line.startswith("    $ ")]
+    questions = [shlex.split(line) for line in lines if line.startswith("$ ")]
     assert questions == [["$", *asked[1:]]]
 
 
