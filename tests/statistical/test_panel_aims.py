@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from data_sets import data_file
+from panel_cases import data_file
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "paper" / "panels.py"
 SPEC = importlib.util.spec_from_file_location("benchmark_panels", SCRIPT)
