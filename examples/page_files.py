@@ -250,20 +250,17 @@ missing = "none"
 name = "people"
 kind = "table"
 attributes = ["sex", "region", "work"]
-every = 6
+at = ["2021-01", "2021-06"]
 share = 0.5
 """
-    study("study", text.replace("every = 6", 'at = ["2021-01", "2021-06"]'), 2000, first="2021-01")
+    study("study", text, 2000, first="2021-01")
+    works = ["none", "part", "full"]
     rows = [
-        (p, f"2021-{month:02}", "fm"[n % 2], ("north", "south")[n % 3 % 2], work())
+        (p, period, "fm"[n % 2], ("north", "south")[n % 3 % 2], DICE.choices(works, [3, 2, 5])[0])
         for n, p in enumerate(people(2000))
-        for month in (1, 6)
+        for period in ("2021-01", "2021-06")
     ]
     table("answers.csv", "person,period,sex,region,work", rows)
-
-
-def work() -> str:
-    return DICE.choices(["none", "part", "full"], [3, 2, 5])[0]
 
 
 def fit_a_regression() -> None:
@@ -364,6 +361,9 @@ def main(arguments: list[str]) -> int:
         print(f"usage: page_files.py PAGE, one of {', '.join(PAGES)}", file=sys.stderr)
         return 2
     folder = Path(arguments[0])
+    if folder.exists():
+        print(f"page_files.py: {folder} is there already; remove it", file=sys.stderr)
+        return 2
     folder.mkdir()
     os.chdir(folder)
     PAGES[arguments[0]]()

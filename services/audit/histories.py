@@ -178,7 +178,7 @@ Costs = Callable[[Sequence[Pair]], Sequence[float]]
 
 @dataclass(frozen=True)
 class WorstPair:
-    """The neighbours that the search found, and what a person costs who is one or the other.
+    """The worst pair of neighbours in the search, and its cost.
 
     second: None for nobody.
     """

@@ -44,7 +44,8 @@ def refuse_records(log: Log, records: Records, rejected: Iterable[RejectedRecord
 
     records: those that a read has given; `rejected` has rows of them.
     """
-    alike = records.headers.count(records.headers[0]) == len(records) if len(records) else True
+    headers = records.headers
+    alike = not headers or headers.count(headers[0]) == len(headers)
     sources = [
         record.header(SOURCE)[:_MOST_SOURCE] for record in (records[:1] if alike else records)
     ]

@@ -11,7 +11,7 @@ from stream_dp.study.number_texts import DECIMALS, SPACE, THOUSANDS, NumberTexts
 
 
 def number_advice(attribute: Attribute, texts: Collection[str]) -> str | None:
-    """The options that read most of these texts as answers; None if no option reads a text.
+    """The options for reading most of these texts as answers; None without an option.
 
     texts: that are no answers as they stand.
     """

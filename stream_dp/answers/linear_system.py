@@ -287,8 +287,9 @@ class System:
 
     @cached_property
     def _bound_units(self) -> Floats | None:
-        """The rows of B for single coordinates, (unknowns, rank), as B is linear in A. They make
-        repeated answers fast. None if they would need much memory.
+        """The rows of B for single coordinates, (unknowns, rank); None if they need much memory.
+
+        B is linear in A, so that repeated answers are fast.
         """
         size, count = self.equalities.right_side.size, int(self.starts[-1])
         if size * count > _MOST_UNITS:

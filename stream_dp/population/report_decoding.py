@@ -413,7 +413,7 @@ class Decoder:
         return reasons_by_row
 
     def _irregular(self, record_value: bytes, closed: int) -> JudgedReport | None:
-        """Judges a report that the typed decoder refuses; None if it is unreadable."""
+        """Judges a report refused by the typed decoder; None if unreadable."""
         try:
             report = msgspec.json.decode(record_value)
             person, period, values = report["person"], report["period"], report["values"]
@@ -461,7 +461,7 @@ def sized_records(records: Records) -> NDArray[np.bool_]:
 
 
 def _id_number(number: float, report: bytes) -> object:
-    """Returns an id that is a whole number or has an exponent as text, and others as they are."""
+    """Returns whole numbers and numbers with an exponent as text, and fractions unchanged."""
     token = bytes(msgspec.json.decode(report, type=dict[str, msgspec.Raw])["person"]).decode()
     text = text_of_number(token)
     return text if number.is_integer() or text != token else number

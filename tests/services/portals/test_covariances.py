@@ -35,7 +35,7 @@ def test_differences_have_the_error_of_a_joint_answer(kind: Kind) -> None:
             queries = [("answers", rows[i - 1]["QUERY"], last) for i in (second, first)]
             change = public.answers(queries, count=measure == "count").difference(0, 1)
             variance = shared[first, first] + shared[second, second] - 2 * shared[first, second]
-            assert change.standard_error**2 == pytest.approx(max(0, variance), abs=1e-12)
+            assert change.standard_error**2 == pytest.approx(max(0, variance), rel=1e-11, abs=1e-12)
             values = [rows[i - 1]["OBS_VALUE"] for i in (second, first)]
             assert change.value == pytest.approx(values[0] - values[1], abs=1e-9)
 
