@@ -18,6 +18,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Damaged
 from stream_dp.release.audit_statement import read_audit_statement
 from stream_dp.release.public_reader import AnyCertificate, keep_none
+from stream_dp.release.study_plan import least_variances, read_plan
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
@@ -183,6 +184,9 @@ def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
         plan = journal_checks.begun_plan(entries, deployment.study)
         ledger = journal_checks.check_journal(entries, plan, log.describe(REPORTS))
     journal_checks.check_public(entries, [m.hash for m in public.messages])
+    least = plan.proved.least_variance
+    if least_variances(read_plan(public.messages[0])) != {None if least is None else str(least)}:
+        raise Inconsistent("public log: its least variance is not what follows from the study")
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [
         f"journal: {len(entries)} entries, charged as planned, {ledger.spent} spent",

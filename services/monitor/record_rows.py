@@ -154,6 +154,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
             "eps so far",
             f"{certificate.epsilon_spent} of {certificate.epsilon_total}, at delta {delta}",
         ),
+        *_proved_rows(certificate),
         *_gate_rows(certificate),
         *_ancestor_rows(certificate),
         ("Noise", noise),
@@ -163,6 +164,13 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
         ("Its hash", release.message.hash),
         ("The one before", release.message.previous),
     )
+
+
+def _proved_rows(certificate: Certificate) -> list[tuple[str, str]]:
+    spent, total = certificate.least_epsilon_spent, certificate.least_epsilon_total
+    if spent is None:
+        return []
+    return [("eps so far, proved for this noise", f"{spent} of {total}")]
 
 
 def _gate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:

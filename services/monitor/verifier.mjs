@@ -39,7 +39,11 @@ const log = ([n, d]) => logarithm(n) - logarithm(d);
 function isEpsilon(text, rho, delta) {
   const stated = Number(text);
   if (rho[0] === 0n) return stated === 0;
-  const r = Math.exp(log(rho)), far = -log(delta);
+  const value = zcdpEpsilon(Math.exp(log(rho)), -log(delta)), room = 1e-12 * (1 + value);
+  return value - room <= stated && stated <= value + 1e-6 + room;
+}
+/** The epsilon of rho in zCDP at exp(-far), at least a millionth. */
+function zcdpEpsilon(r, far) {
   const at = (x) => { // x: the logarithm of a - 1
     const e = Math.exp(x);
     return (1 + e) * r + (far - e * Math.log1p(1 / e) - Math.log1p(e)) / e;
@@ -49,8 +53,30 @@ function isEpsilon(text, rho, delta) {
     const step = (high - low) * 0.6180339887498949;
     if (at(high - step) < at(low + step)) high = low + step; else low = high - step;
   }
-  const value = Math.max(1e-6, at((low + high) / 2)), room = 1e-12 * (1 + value);
-  return value - room <= stated && stated <= value + 1e-6 + room;
+  return Math.max(1e-6, at((low + high) / 2));
+}
+
+/** Whether a text is the epsilon of docs/proofs/gaussian-epsilon.md, at most that of zCDP; right to 12 digits. */
+function isLeastEpsilon(text, rho, delta, least) {
+  if (least[0] === 0n) return false;
+  if (rho[0] === 0n) return Number(text) === 0;
+  const r = Math.exp(log(rho)), s = Math.exp(log(least)), square = 2 * Math.PI ** 2, thousandths = Number((least[0] * 1000n + least[1] - 1n) / least[1]);
+  const above = zcdpEpsilon(r, -log(delta)), stated = Number(text), steps = Array.from({ length: 187 }, (_, i) => (i + 13) * 10 / thousandths);
+  const extra = (f) => 0.6 * above * f + 14 * r * s * Math.exp(-2 * square * f * s);
+  const f = steps.filter((share) => share < 0.5 && square * share * s > 2.5).reduce((best, share) => (best === null || extra(share) < extra(best) ? share : best), null);
+  if (f === null) return isEpsilon(text, rho, delta);
+  const q = Math.exp(-square * f * s), mean = 2 * q * Math.exp(-square * f * (1 - f) * s) / (1 - q), largest = 2 * q / (1 - q);
+  const distance = 2 * r * s * (mean + largest ** 2 / (1 - largest) + mean / (1 - mean)), mu = Math.sqrt(2 * r / (1 - f));
+  const mills = (x) => { let value = x; for (let k = 10 + Math.floor(150 / x ** 2); k > 0; k--) value = x + k / value; return 1 / value; };
+  const fits = (eps) => {
+    const a = eps / mu - mu / 2;
+    return a >= 0.5 && -a * a / 2 - Math.log(2 * Math.PI) / 2 + Math.log(mills(a) - mills(a + mu)) <= log(delta) - distance;
+  };
+  if (!fits(above)) return isEpsilon(text, rho, delta);
+  let low = 0, high = above;
+  for (let i = 0; i < 80; i++) { const middle = (low + high) / 2; if (fits(middle)) high = middle; else low = middle; }
+  const value = high + distance, room = 1e-10 * (1 + value);
+  return value >= above - 1e-6 ? isEpsilon(text, rho, delta) || (value - room <= stated && stated <= above + 1e-6 + room) : value - room <= stated && stated <= value + 2e-6 + room;
 }
 
 // ---- JSON whose whole numbers are exact: a BigInt where a Number has too few digits, a Real for any other.
@@ -284,6 +310,7 @@ const tests = (names, test) => names.split(" ").map((name) => [name, test]);
 const BASE = [...tests("study study_hash release kind period", isText), ...tests("number horizon", isWhole), ["mechanism", isText],
   ["parameters", isSmall], ...tests("unit neighbours guarantee invariants domain", isText), ...tests("rho rho_spent rho_total delta", fraction),
   ...tests("epsilon_spent epsilon_total", isEpsilonText), ...tests("noise code_version", isText)];
+const IF_GAUSSIAN = [["least_variance", fraction], ...tests("least_epsilon_spent least_epsilon_total", isEpsilonText)];
 const FIELDS = {
   "stream-dp.release": [...BASE, ["attribute", isText], ["columns", isList((v) => typeof v === "string")], ["rows", isWhole], ["values", isList(isSymbol)],
     ["padding", isWhole], ["noise_variance", fraction], ["notes", (v) => isSmall(v) && Object.values(v).every(isCount)], ["panel_bias", isText]],
@@ -503,6 +530,8 @@ function released(message, { study, numbers, declared }, plan) {
   if (!fields) refuse(index, "a certificate cannot be read: its type is unknown");
   const unread = fields.find(([name, test]) => !(name in head) || !test(head[name]));
   if (unread) refuse(index, `a certificate cannot be read: ${unread[0]}`);
+  const optional = IF_GAUSSIAN.find(([name, test]) => (head[name] ?? null) !== null && !test(head[name]));
+  if (optional) refuse(index, `a certificate cannot be read: ${optional[0]}`);
   if ("fused_with" in head && !(isObject(head.fused_with) && Object.values(head.fused_with).every(fraction))) refuse(index, "a certificate cannot be read: fused_with");
   const release = declared.get(head.release), type = panels.includes(release) ? "stream-dp.release" : release?.kind === "sizes" ? "stream-dp.sizes" : "stream-dp.batch";
   if (!release || type !== head.type) refuse(index, "of a release that the study does not declare");
@@ -585,9 +614,15 @@ function checkReleases(releases, { study, numbers, declared }, plan) {
     const before = fused ? Object.keys(charges).filter((label) => numbers.get(label) < c.number) : [], listed = Object.entries(c.fused_with ?? {});
     if (listed.length !== before.length || !before.every((label) => label in (c.fused_with ?? {}))) why(one, "its certificate's fused_with is not the tables before it");
     if (listed.some(([label, rho]) => fraction(rho)[0] && compare(fraction(rho), fraction(charges[label])))) why(one, "its certificate's fused_with is not the charges of the plan");
-    const differs = (name, value) => (name === "noise" && c.noise === SEEDED ? false : ["rho_total", "delta", "noise_variance"].includes(name) && fraction(value) ? compare(fraction(c[name]), fraction(value)) : !(name in c) || !same(c[name], value));
+    const differs = (name, value) => (name === "noise" && c.noise === SEEDED ? false : ["rho_total", "delta", "noise_variance", "least_variance"].includes(name) && fraction(value) ? compare(fraction(c[name]), fraction(value)) : !(name in c) || !same(c[name], value));
     const faults = Object.entries(states).filter(([name, value]) => differs(name, value)).map(([name]) => name);
-    for (const [name, rho] of [["epsilon_spent", fraction(c.rho_spent)], ["epsilon_total", whole]]) if (!isEpsilon(c[name], rho, delta)) faults.push(name);
+    for (const [name, rho] of [["epsilon_spent", fraction(c.rho_spent)], ["epsilon_total", whole]]) {
+      if (!isEpsilon(c[name], rho, delta)) faults.push(name);
+      const least = `least_${name}`;
+      const variance = fraction(states.least_variance);
+      if (variance && c[least] && !isLeastEpsilon(c[least], rho, delta, variance)) faults.push(least);
+    }
+    for (const [name] of IF_GAUSSIAN) if (Boolean(c[name]) !== ("least_variance" in states)) faults.push(name);
     if (!mechanisms.includes(c.mechanism)) faults.push("mechanism");
     if (faults.length) why(one, `its certificate's ${faults.sort()[0]} is not what follows from the study`);
   }

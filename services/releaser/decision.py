@@ -242,7 +242,7 @@ def decide(
             rho=cost,
             spent=ledger.spent,
             simulated=simulated,
-        ).model_copy(update={"gate": _stated(study, gate)})
+        ).model_copy(update={"gate": _stated(study, gate), **plan.proved.stated(ledger.spent)})
         index += 1
         message = build_message(
             index,
@@ -269,7 +269,7 @@ def decide(
 
 
 def decide_result(
-    study: Study,
+    plan: Plan,
     job: Job,
     result: Result,
     end: ChainEnd,
@@ -285,6 +285,7 @@ def decide_result(
     Raises UserError for data that are no result of this job. Nothing is decided then, and the same
     data are refused each time.
     """
+    study = plan.study
     declared = study.batch(job.release)
     assert declared is not None
     if any(len(data) > MAX_PART - _ROOM // 2 for _, data in result.parts):
@@ -314,6 +315,7 @@ def decide_result(
                 spent=ledger.spent,
             )
             .model_copy(update={"gate": _stated(study, gate), "fused_with": fused_with})
+            .model_copy(update=plan.proved.stated(ledger.spent))
         )
         fields = certificate.model_dump(mode="json")
         message = build_message(end.index + 1, end.hash, fields, result.parts)

@@ -192,7 +192,7 @@ def begun_journal(
         errors = panel_errors(plan)
         first = genesis(
             study,
-            study_plan(study, plan.mechanisms, errors),
+            study_plan(study, plan.mechanisms, errors, plan.proved.least_variance),
             plan.design(errors),
             log.describe(REPORTS),
             key=system_entropy(32),

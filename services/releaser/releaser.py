@@ -381,7 +381,7 @@ class Releaser:
 
         def decide(job: Job, result: Result) -> ChainEnd:
             return decision.decide_result(
-                self.plan.study,
+                self.plan,
                 job,
                 result,
                 run.journal.end,

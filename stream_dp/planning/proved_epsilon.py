@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from stream_dp.batch.kinds import planned_phases
 from stream_dp.continual.mechanisms import AnyMechanism
 from stream_dp.privacy.gaussian_epsilon import gaussian_epsilon
 from stream_dp.privacy.zcdp import epsilon
+from stream_dp.release.study_plan import panel_variances
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import Kind
-from stream_dp.study.period_gate import period_gate
 
 # Tables of people whose phases follow from the study alone if the number of people is public.
 _FIXED_PHASES = {Kind.MIXTURE, Kind.RAP}
@@ -35,22 +36,27 @@ class ProvedEpsilon:
         """
         if not all(_is_gaussian(self.study, batch) for batch in self.study.batches or ()):
             return None
-        return min(self._variances())
+        return min((*panel_variances(self.study, self.mechanisms), *self._data_set_variances()))
 
-    def _variances(self) -> Iterator[Fraction]:
-        """Of panels all variances. A data set pays 1 / (2 variance) at least for what changes."""
-        for mechanism in self.mechanisms.values():
-            for t in range(1, mechanism.horizon + 1):
-                yield from (variance for variance, size in mechanism.demand(t) if size)
+    def _data_set_variances(self) -> Iterator[Fraction]:
+        """A data set pays 1 / (2 variance) at least for what changes."""
         for batch in self.study.batches or ():
             yield from (1 / (2 * one.rho) for one in self.study.schedule(batch).values())
-        if (gate := period_gate(self.study)) is not None:
-            yield gate.variance
 
     def of(self, rho: Fraction) -> Decimal:
         if self.least_variance is None:
             return epsilon(rho, self.study.delta)
         return gaussian_epsilon(rho, self.study.delta, self.least_variance)
+
+    def stated(self, spent: Fraction) -> dict[str, Any]:
+        """The fields of a certificate. spent: rho of all releases up to its own."""
+        if self.least_variance is None:
+            return {}
+        return {
+            "least_variance": self.least_variance,
+            "least_epsilon_spent": str(self.of(spent)),
+            "least_epsilon_total": str(self.of(self.study.rho)),
+        }
 
     def facts(self, planned: Fraction) -> dict[str, str]:
         """By name. planned: the rho of the plan."""

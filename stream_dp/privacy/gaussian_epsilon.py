@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from .zcdp import epsilon
 
-_DIGITS, _TERMS = 50, 400  # of decimals; of continued fractions
+_DIGITS = 50  # of decimals
 _SLACK = 1 + Decimal("1e-30")  # far more than all rounding of decimals together
 _LEAST = Decimal("1e-6")
 _LEAST_EXPONENT = 2.5  # of the first Fourier coefficient
@@ -35,7 +35,7 @@ def gaussian_epsilon(rho: Fraction, delta: Fraction, least: Fraction) -> Decimal
     above = epsilon(rho, delta)
     if rho == 0:
         return above
-    share = _best_share(float(rho), float(least), float(above))
+    share = _best_share(float(rho), least, float(above))
     if share is None:
         return above
     with localcontext(prec=_DIGITS):
@@ -53,14 +53,14 @@ def gaussian_epsilon(rho: Fraction, delta: Fraction, least: Fraction) -> Decimal
         return min(above, found.quantize(_LEAST, rounding=ROUND_CEILING))
 
 
-def _best_share(rho: float, least: float, above: float) -> Fraction | None:
+def _best_share(rho: float, least: Fraction, above: float) -> Fraction | None:
     """A good f, not always the best; None if no f is allowed."""
     best: tuple[float, Fraction] | None = None
     for step in range(13, 200):
         share = Fraction(step, 100) / Fraction(math.ceil(least * 1000), 1000)
-        exponent = 2 * math.pi**2 * float(share) * least
+        exponent = 2 * math.pi**2 * float(share * least)
         if share < Fraction(1, 2) and exponent > _LEAST_EXPONENT:
-            extra = 0.6 * above * float(share) + 14 * rho * least * math.exp(-2 * exponent)
+            extra = 0.6 * above * float(share) + 14 * rho * float(least) * math.exp(-2 * exponent)
             if best is None or extra < best[0]:
                 best = extra, share
     return None if best is None else best[1]
@@ -99,10 +99,10 @@ def _mills(x: Decimal) -> tuple[Decimal, Decimal]:
     """Bounds P(Z > x) / phi(x) from both sides, for x > 0.
 
     Consecutive approximants of Laplace's fraction 1 / (x + 1 / (x + 2 / (x + ...))) lie on either
-    side of the ratio.
+    side of the ratio. About exp(-2 x sqrt(2 terms)) is between them.
     """
-    approximants = []
-    for terms in (_TERMS, _TERMS + 1):
+    enough, approximants = 10 + int(150 / (x * x)), []
+    for terms in (enough, enough + 1):
         value = x
         for k in range(terms, 0, -1):
             value = x + k / value

@@ -77,6 +77,7 @@ NumberDetails = Annotated[dict[str, Annotated[int, Field(strict=True)]], BeforeV
 Text = Annotated[str, Field(max_length=10_000)]
 Epsilon = Annotated[str, Field(pattern=r"^[0-9]{1,30}(\.[0-9]{1,12})?$")]
 WholeNumber = Annotated[int, Field(ge=0, le=10**12, strict=True)]
+_IF_GAUSSIAN = Field(exclude_if=lambda stated: stated is None)
 
 
 class GateStatement(BaseModel):
@@ -122,6 +123,10 @@ class Certificate(BaseModel):
     gate: the gate of the period; None in a study without.
     epsilon_spent, epsilon_total: the epsilon of rho_spent and rho_total at `delta` (Bun, Steinke
         2016).
+    least_variance: no noise of the study in counts that somebody changes has a smaller variance;
+        None unless all noise of the study is discrete Gaussian.
+    least_epsilon_spent, least_epsilon_total: what is proved of such noise, at most the epsilon of
+        zCDP (`gaussian_epsilon`); None unless all noise of the study is discrete Gaussian.
     noise: where it comes from, in words.
     """
 
@@ -150,6 +155,9 @@ class Certificate(BaseModel):
     noise: Text
     code_version: Text
     gate: Annotated[GateStatement | None, Field(exclude_if=lambda gate: gate is None)] = None
+    least_variance: Annotated[Exact | None, _IF_GAUSSIAN] = None
+    least_epsilon_spent: Annotated[Epsilon | None, _IF_GAUSSIAN] = None
+    least_epsilon_total: Annotated[Epsilon | None, _IF_GAUSSIAN] = None
     fused_with: Annotated[dict[str, Exact], Field(exclude_if=lambda tables: not tables)] = {}
 
     @property
@@ -166,6 +174,7 @@ class Certificate(BaseModel):
             ("cost of this release", f"rho {float(self.rho):.6g}"),
             ("spent so far", f"rho {float(self.rho_spent):.6g}, eps {self.epsilon_spent}"),
             ("in the end", f"rho {float(self.rho_total):.6g}, eps {self.epsilon_total}"),
+            *_proved_facts(self),
             ("delta", f"{float(self.delta):g}"),
             ("noise", self.noise),
         ]
@@ -180,6 +189,13 @@ class Certificate(BaseModel):
     def synthetic_rows(self) -> tuple[int | None, int | None]:
         """The numbers of synthetic people and groups; None for an unpublished number."""
         raise NotImplementedError
+
+
+def _proved_facts(certificate: Certificate) -> list[tuple[str, str]]:
+    if certificate.least_epsilon_spent is None:
+        return []
+    spent, total = certificate.least_epsilon_spent, certificate.least_epsilon_total
+    return [("less is proved", f"eps {spent} so far, {total} in the end")]
 
 
 def gaussian_words(demand: Iterable[tuple[Fraction, int]]) -> str:

@@ -7,7 +7,7 @@ plan follows from the study; `checked_plan` computes it again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -16,8 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from stream_dp.continual.mechanism_interface import PanelError
 from stream_dp.continual.mechanisms import AnyMechanism, mechanism
 from stream_dp.log.message import Message, canonical, split_part
+from stream_dp.privacy.gaussian_epsilon import gaussian_epsilon
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+from stream_dp.study.period_gate import period_gate
 
 from .certificate import Exact, base_certificate, refusal
 from .published_panels import bias_words, panel_noise, stated_errors
@@ -32,14 +34,16 @@ _OF_A_RELEASE = {
     "rho",
     "rho_spent",
     "epsilon_spent",
+    "least_epsilon_spent",
     "gate",
     "fused_with",
     "code_version",
 }
 # The factors of a mechanism are computed in floating point, with other last digits elsewhere.
 _CLOSE = Fraction(1, 10**6)
-_NUMBERS = {"noise_variance", "padding"}
-_SIMULATED = "panel_errors"
+_NUMBERS = {"noise_variance", "padding", "least_variance", "least_epsilon_total"}
+_SIMULATED, _LEAST = "panel_errors", "least_variance"
+_MOST_VARIANCE = 10**30
 
 
 class ReleasePlan(BaseModel):
@@ -81,11 +85,13 @@ def study_plan(
     study: Study,
     mechanisms: Mapping[str, AnyMechanism],
     errors: Mapping[str, Sequence[PanelError]],
+    least_variance: Fraction | None,
 ) -> StudyPlan:
     """The plan that follows from a study.
 
     mechanisms: of the panels, by release
     errors: to expect of the panels' own answers, by release
+    least_variance: of the certificates
     """
     panels = {
         declared.name: _panel(
@@ -93,16 +99,33 @@ def study_plan(
         )
         for declared in study.releases
     }
-    return panels | {d.name: _DATA_SETS[d.family](study, d) for d in study.batches or ()}
+    plans = panels | {d.name: _DATA_SETS[d.family](study, d) for d in study.batches or ()}
+    if least_variance is None:
+        return plans
+    proved = {
+        _LEAST: str(least_variance),
+        "least_epsilon_total": str(gaussian_epsilon(study.rho, study.delta, least_variance)),
+    }
+    return {
+        name: one.model_copy(update={"states": {**one.states, **proved}})
+        for name, one in plans.items()
+    }
 
 
 def checked_plan(study: Study, first: Message) -> StudyPlan:
     """The plan in message 0. Raises Inconsistent unless it follows from the study.
 
-    The simulated errors of panels are taken as they are stated; all certificates repeat them.
+    The simulated errors of panels are taken as they are stated; all certificates repeat them. So is
+    the least variance of a study with data sets, which `verify` compares with the operator's plan.
     """
     stated = read_plan(first)
-    expected = study_plan(study, {r.name: mechanism(study, r) for r in study.releases}, {})
+    mechanisms = {r.name: mechanism(study, r) for r in study.releases}
+    least = (
+        _stated_variance(stated)
+        if study.batches
+        else min(panel_variances(study, mechanisms), default=None)
+    )
+    expected = study_plan(study, mechanisms, {}, least)
     if {*stated} != {*expected}:
         raise refusal(first, "its plan has not the releases of its study")
     for name, plan in expected.items():
@@ -110,6 +133,26 @@ def checked_plan(study: Study, first: Message) -> StudyPlan:
         if fault is not None:
             raise refusal(first, f"its plan of {name}: {fault} is not what follows from the study")
     return stated
+
+
+def panel_variances(study: Study, mechanisms: Mapping[str, AnyMechanism]) -> Iterator[Fraction]:
+    """The variances of all noise of panels and gates in counts that somebody changes."""
+    for chosen in mechanisms.values():
+        for t in range(1, chosen.horizon + 1):
+            yield from (variance for variance, size in chosen.demand(t) if size)
+    if (gate := period_gate(study)) is not None:
+        yield gate.variance
+
+
+def least_variances(plan: StudyPlan) -> set[object]:
+    """The statements of a plan's releases about the least variance; None for no statement."""
+    return {str(one.states[_LEAST]) if _LEAST in one.states else None for one in plan.values()}
+
+
+def _stated_variance(plan: StudyPlan) -> Fraction | None:
+    """A possible least variance, or None."""
+    stated = map(_number, least_variances(plan))
+    return min((number for number in stated if 0 < number < _MOST_VARIANCE), default=None)
 
 
 def _difference(stated: ReleasePlan, expected: ReleasePlan) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from stream_dp.log.message import Message, canonical
+from stream_dp.privacy.gaussian_epsilon import gaussian_epsilon
 from stream_dp.privacy.ledger import BudgetExceeded, Charge
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
@@ -21,6 +22,8 @@ from .certificate import SEEDED_NOISE, Certificate, CertifiedLedger, GateStateme
 from .public_reader import AnyPublished
 from .signatures import Signatures
 from .study_plan import ReleasePlan, StudyPlan, checked_plan
+
+_LEAST = "least_variance"
 
 
 def checked_certificates(
@@ -50,6 +53,7 @@ def checked_certificates(
             **planned.states,
             **({"noise": SEEDED_NOISE} if seeded else {}),
             "epsilon_spent": str(epsilon(certificate.rho_spent, study.delta)),
+            **_proved(study, certificate.rho_spent, planned),
         }
         faults = [name for name, value in expected.items() if stated.get(name) != value]
         if certificate.mechanism not in planned.mechanisms:
@@ -59,6 +63,15 @@ def checked_certificates(
                 f"its certificate's {min(faults)} is not what follows from the study"
             )
     return spent
+
+
+def _proved(study: Study, spent: Fraction, planned: ReleasePlan) -> dict[str, str | None]:
+    """The epsilons that follow from the least variance of the plan."""
+    names, least = ("least_epsilon_spent", "least_epsilon_total"), planned.states.get(_LEAST)
+    if least is None:
+        return dict.fromkeys((*names, _LEAST))
+    stated = (gaussian_epsilon(rho, study.delta, Fraction(least)) for rho in (spent, study.rho))
+    return dict(zip(names, map(str, stated), strict=True))
 
 
 def checked_spending(study: Study, published: Iterable[AnyPublished]) -> Fraction:

@@ -35,7 +35,6 @@ from stream_dp.services.releaser.job_board import JobBoard
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.services.storage.job_records import Job, Result, operator_word
-from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 
 MONTHS = 4
@@ -146,12 +145,12 @@ class FusedMonths:
     def _run(self, *, refuses: bool = False) -> None:
         decide_result = decision.decide_result
 
-        def decide(study: Study, job: Job, result: Result, end: ChainEnd, **how: Any) -> ChainEnd:
+        def decide(plan: Plan, job: Job, result: Result, end: ChainEnd, **how: Any) -> ChainEnd:
             if refuses:
                 self.refused.add(result.hash)
             if result.hash in self.refused:  # the same data are refused each time
                 raise UserError("refused")
-            return decide_result(study, job, result, end, **how)
+            return decide_result(plan, job, result, end, **how)
 
         setting = Deployment.load(self.file)
         with (

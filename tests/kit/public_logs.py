@@ -12,6 +12,7 @@ from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.log import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, build_message, message_records
 from stream_dp.panel import window_codes
+from stream_dp.planning.proved_epsilon import ProvedEpsilon
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.published_panels import STUDY_TYPE, panel_certificate, panel_parts
 from stream_dp.release.study_plan import plan_parts, study_plan
@@ -92,7 +93,8 @@ def _published(study, counts, source, periods=None):
     """counts: of a release at a period number, what its mechanism takes."""
     head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
     mechanisms = {r.name: mechanism(study, r) for r in study.releases}
-    parts = plan_parts(study_plan(study, mechanisms, {}))
+    proved = ProvedEpsilon(study, mechanisms)
+    parts = plan_parts(study_plan(study, mechanisms, {}, proved.least_variance))
     messages = [build_message(0, START, {**head, "study_hash": study.hash}, parts)]
     states = {name: m.init() for name, m in mechanisms.items()}
     spent = Fraction(0)
@@ -118,7 +120,7 @@ def _published(study, counts, source, periods=None):
                 rho=cost,
                 spent=spent,
                 simulated=source.simulated,
-            )
+            ).model_copy(update=proved.stated(spent))
             certificate_fields = certificate.model_dump(mode="json")
             messages.append(
                 build_message(

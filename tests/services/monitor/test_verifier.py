@@ -10,21 +10,26 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from kit.hostile import Draft, drafts, mutated, sealed, sound
 from kit.hostile_arrow import ARROW
 from kit.movers import moves_public
 from kit.panels import StudyFolder, declaration, script
+from kit.public_logs import published
+from kit.studies import attribute, small_study, window
 from kit.verifiers import VERIFIER, verdicts
 
 from stream_dp.log import open_log
 from stream_dp.log.log import Record
 from stream_dp.log.message import SIGNATURE
 from stream_dp.log.signing import SigningKey
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.certificate import SYSTEM_NOISE
 from stream_dp.services.commands import cli
 from stream_dp.study.topics import RELEASES
@@ -388,6 +393,48 @@ def test_a_closed_cohort_has_the_same_verdict(
     capsys.readouterr()
     ((code, answer),) = verdicts([(place.public_db, {})])
     assert (code, answer) == said(capsys, place.public_db) == (0, answer)
+
+
+LEAST = {
+    "nothing": (None, None),
+    "a millionth more": ("least_epsilon_spent", 3),
+    "a millionth less": ("least_epsilon_spent", -3),
+    "more in the end": ("least_epsilon_total", 3),
+    "less in the end": ("least_epsilon_total", -3),
+    "zCDP's": ("least_epsilon_spent", "epsilon_spent"),
+    "none": ("least_epsilon_spent", None),
+    "another variance": ("least_variance", "7"),
+}
+
+
+@pytest.mark.parametrize(
+    ("rho", "delta"), [("1/10000", "1/1000"), ("1/10", "1/10000000"), ("1/2", "1/1000000")]
+)
+def test_the_epsilon_below_that_of_zcdp_is_computed_again(
+    rho: str, delta: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = small_study(
+        attributes={"a": attribute([0, 1], missing=0)},
+        releases=[window("w", "a", width=2, rho=rho)],
+        rho=rho,
+        delta=delta,
+        size=8,
+    )
+    sent = published(study, {"a": np.zeros((8, 3), np.uint8)}, SeededNoise(1))
+    files = {}
+    for i, (name, (field_name, value)) in enumerate(LEAST.items()):
+        chain = drafts(sent)
+        head = chain[-1].head
+        if isinstance(value, int):
+            value = str(Decimal(head[field_name]) + value * Decimal("1e-6"))
+        if field_name is not None:
+            head[field_name] = head.get(value, value)
+        files[name] = _log(tmp_path / f"{i}.db", sealed(chain))
+    answers = verdicts([(path, {}) for path in files.values()])
+    for (name, path), (code, answer) in zip(files.items(), answers, strict=True):
+        known_code, known = said(capsys, path)
+        assert (code, plain(answer)) == (known_code, plain(known)), name
+        assert (code == 0) == (name == "nothing"), name
 
 
 # The declaration of a study is not checked in full, nor all types in a certificate.
