@@ -1,5 +1,6 @@
 """Sums of numbers: exact cells, public weights and thresholds, and the cost of measuring them."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -143,6 +144,63 @@ def test_the_plan_costs_rho_over_all_answers(relation, labels):
         assert sum(costs) == 1
     else:
         assert Fraction(9, 10) < sum(costs) <= 1
+
+
+def whole_number(most, bins):
+    return {"number": {"least": 0, "most": most}, "bins": bins, "missing": 0}
+
+
+# Columns, sums, and what the worst pair of people costs where every pattern of agreement counts.
+DEPENDENT = [
+    (
+        {"n": whole_number(5, [1, 2, 3, 4, 5]), "y": attribute([0, 1, 2], missing=0)},
+        [{"random": 2, "seed": 5}],
+        0.876,
+    ),
+    (
+        {"n": whole_number(2, [2]), "m": whole_number(5, [1, 2, 3])},
+        [
+            {"weights": {"n": -1, "m": 1}, "thresholds": [0, 1]},
+            {"weights": {"n": 1, "m": -1}, "thresholds": [1]},
+            {"weights": {"n": 2, "m": 2}, "thresholds": [1]},
+        ],
+        0.950,
+    ),
+]
+
+
+@pytest.mark.parametrize(("attributes", "linear", "independent"), DEPENDENT)
+def test_sums_of_few_numbers_cost_the_worst_possible_pair_rho(attributes, linear, independent):
+    """Two people who agree in all numbers agree in all sums: the noise is that much smaller."""
+    _, release, domain = declared("replace_one", linear, None, attributes)
+    projections = declared_projections(domain, release)
+    residuals = linear_residuals(domain, release)
+    answers = tuple(
+        len(domain.numbers.get(i, column.values)) for i, column in enumerate(domain.columns)
+    )
+    sums = []
+    for of_pairs in (residuals, replace(residuals, dependent=None)):
+        plan = all_pairs_plan(of_pairs, release)
+
+        def measured(rows, number, of_pairs=of_pairs):
+            people = People.of_answers(domain, np.array(rows))
+            return of_pairs.counter(widened(of_pairs.domain, people, projections))([number])
+
+        costs, _ = brute_force_costs(
+            *(plan, of_pairs, "replace_one", measured, [(1, 0), (0, 1)], answers),
+            every=1,
+            times=10_000,
+        )
+        sums.append(sum(costs))
+    assert sums[0] == 1
+    assert sums[1] == pytest.approx(independent, abs=1e-3)
+
+
+@pytest.mark.parametrize(("most", "charge"), [(60, "exact maximum"), (5000, "upper bound")])
+def test_the_charge_of_sums_of_many_numbers_is_an_upper_bound(most, charge):
+    attributes = {"n": whole_number(most, [9]), "m": whole_number(most, [9])}
+    study, release, _ = declared("replace_one", [{"random": 1}], None, attributes)
+    assert {phase.charge for phase in planned_phases(study, release)} == {charge}
 
 
 def test_check_says_what_is_measured_of_sums():

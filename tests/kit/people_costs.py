@@ -75,13 +75,15 @@ def brute_force_costs(plan, residuals, relation, measured, rest, answers, *, eve
         inputs = [(rest, [*rest, x]) for x in everybody]
     else:
         inputs = [([*rest, x], [*rest, y]) for x in everybody[::every] for y in everybody]
+    distinct = {tuple(rows) for pair in inputs for rows in pair}
     noisy, costs, number = NoisyAnswers.none(), [], 0
     own = [Fraction(0)] * len(inputs)
     while (phase := plan.phase(number, noisy)) is not None:
         variances = phase.variances(residuals)
         for i in phase.candidates:
+            answered = {rows: measured(list(rows), i) for rows in distinct}
             for place, (before, after) in enumerate(inputs):
-                squared = np.square(measured(before, i) - measured(after, i)).sum()
+                squared = np.square(answered[tuple(before)] - answered[tuple(after)]).sum()
                 own[place] += Fraction(int(squared)) / (2 * variances[i])
         costs.append(max(own) - sum(costs))
         if relation == "add_remove":

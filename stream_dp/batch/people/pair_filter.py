@@ -30,6 +30,7 @@ from stream_dp.privacy.zcdp import gaussian_rho
 
 from ..rounds.phases import Everything, PrivacyFilter
 from ..rounds.precision_scale import least_scale, total, with_precisions
+from .possible_patterns import PossiblePatterns
 from .residual_counts import (
     AgreementPatterns,
     Columns,
@@ -156,7 +157,7 @@ class PairFilter:
             scale = self._moved(sets, weights) / (self.limit - self.moved)
         if self.residuals.domain.replaced:
             new = _added({}, sets, weights)
-            patterns = self._patterns(new)
+            patterns = self._patterns(new, self.precisions)
             if patterns.few:
                 ratio = patterns.largest_ratio(self.limit - self.of_all)
             elif self._worst({**self.precisions, **new}) is not None:
@@ -211,19 +212,26 @@ class PairFilter:
         """The filter with `replaced`: the maximum over all pairs, or the bound for many columns."""
         if not self.residuals.domain.replaced:
             return self
-        patterns = AgreementPatterns(self.residuals.domain.sizes, self.precisions, {})
+        patterns = self._patterns(self.precisions, {})
         if not patterns.few:
             if (changes := self._worst(self.precisions)) is not None:
                 bound = min(bound, self.of_all + total(self.precisions, changes) / 2)
             return replace(self, replaced=bound, exact=False)
         largest = self.of_all + patterns.largest_ratio(Fraction(1))
-        return replace(self, replaced=largest, exact=True)
+        exact = self.residuals.dependent is None or isinstance(patterns, PossiblePatterns)
+        return replace(self, replaced=largest, exact=exact)
 
     def _worst(self, precisions: Precisions) -> dict[Columns, Fraction] | None:
         return worst_agreement(self.residuals.domain.sizes, precisions)
 
-    def _patterns(self, new: Precisions) -> AgreementPatterns:
-        return AgreementPatterns(self.residuals.domain.sizes, new, self.precisions)
+    def _patterns(self, new: Precisions, before: Precisions) -> AgreementPatterns:
+        """The possible patterns if they are few, and all patterns otherwise."""
+        sizes, dependent = self.residuals.domain.sizes, self.residuals.dependent
+        if dependent is not None:
+            possible = PossiblePatterns(sizes, new, before, dependent)
+            if possible.few:
+                return possible
+        return AgreementPatterns(sizes, new, before)
 
     def _moved(self, sets: Sequence[Columns], variances: Sequence[Fraction]) -> Fraction:
         """What a row's coming or going costs."""

@@ -30,10 +30,12 @@ from stream_dp.study.thresholds import MOST_SUM, Linear
 from ..data.domain import Codes, Column, Int64Array
 from .all_pairs import MOST_TRIPLE, label_columns
 from .people_table import People, PeopleDomain
+from .possible_patterns import DependentColumns
 from .residual_counts import Columns, Residuals, all_residuals
 
 CELLS = 16  # of a projection without declared thresholds
 _DRAWS = 4096  # of the reference
+_MOST_ANSWERS = 1 << 20  # combinations of answers whose cells are computed
 _NORMAL = 12  # uniform words whose sum is about normal, with a standard deviation of about 2^16
 _LEAST_WEIGHT = 1000  # what a weight of one standard deviation is for the widest number
 
@@ -105,7 +107,24 @@ def linear_residuals(domain: PeopleDomain, release: PeopleRelease) -> Residuals:
     added = range(first, first + len(projections))
     sets: list[Columns] = [*unwidened, *((p,) for p in added)]
     sets += [(label, p) for label in sorted(label_columns(release)) for p in added]
-    return Residuals(widened_domain(domain, projections), tuple(sets))
+    dependent = _dependent(domain, projections)
+    return Residuals(widened_domain(domain, projections), tuple(sets), dependent=dependent)
+
+
+def _dependent(domain: PeopleDomain, projections: tuple[Projection, ...]) -> DependentColumns:
+    """The bins of the numbers in sums, and the sums. Two rows may differ within a bin."""
+    numbers = sorted({c for p in projections for c, _ in p.weights})
+    first = len(domain.columns)
+    columns = (*numbers, *range(first, first + len(projections)))
+    counts = [len(domain.numbers[c]) for c in numbers]
+    if math.prod(counts) > _MOST_ANSWERS:
+        return DependentColumns(columns, None)
+    answers = dict(zip(numbers, np.indices(counts).reshape(len(counts), -1), strict=True))
+    bins = [
+        np.searchsorted(domain.numbers[c].starts, answers[c], side="right") - 1 for c in numbers
+    ]
+    cells = [p.cells(domain, answers) for p in projections]
+    return DependentColumns.of(columns, np.stack([*bins, *cells], axis=1))
 
 
 def widened_domain(domain: PeopleDomain, projections: tuple[Projection, ...]) -> PeopleDomain:

@@ -38,12 +38,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb, prod
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,9 @@ from ..data.domain import Columns as Columns
 from ..data.domain import Int64Array
 from ..rounds.phases import candidate_rows
 from .people_table import People, PeopleDomain
+
+if TYPE_CHECKING:
+    from .possible_patterns import DependentColumns
 
 MOST_PATTERNS = 1 << 20  # patterns that are compared: those of 20 columns of which no two are alike
 _ROUNDING = 2.0**-40  # of the sum of absolute terms
@@ -242,10 +245,12 @@ class Residuals:
 
     domain: the columns.
     sets: the sets of columns, each in increasing order.
+    dependent: columns of which not all patterns of agreement are possible.
     """
 
     domain: PeopleDomain
     sets: tuple[Columns, ...]
+    dependent: DependentColumns | None = field(default=None, kw_only=True)
 
     @cached_property
     def starts(self) -> Int64Array:
