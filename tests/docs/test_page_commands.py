@@ -7,19 +7,23 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docs.page_commands import FENCE, GENERATED, PROGRAMS, ROOT, Command, File, pages, steps
-from kit.fork_server import program
-
-from stream_dp.services.commands.cli import main
-from stream_dp.services.evaluate import simulated_panels
+from kit.fork_server import program, run
 
 PAGES = pages()
 DEMO = "stream-dp demo && cd stream-dp-demo"
 # A service runs until it is ended: here, once it has said something.
 SERVICE = re.compile(r"stream-dp (?:monitor|worker)\b|stream-dp run (?!.*--until-idle)")
+# Commands that take seconds, with the commands that need their output: their pages run whole among
+# the slow tests, and without them among the others.
+DEAR = re.compile(
+    r"stream-dp (?:plan .*--(?:periods 24|alternatives)|export .*xlsx|(?:backup|restore) poverty)"
+)
 # Pages of which one command takes tens of seconds.
 SLOW = {
     "README.md",
@@ -36,15 +40,20 @@ ANSWERS = {
     "stream-dp init survey.csv": ["2024-01, 12", "28", "Yes,No", *[""] * 8],
 }
 MARK = "@@command"
+FEW_HOUSEHOLDS = """
+import sys
+from stream_dp.services.commands.cli import main
+from stream_dp.services.evaluate import simulated_panels
+simulated_panels.HOUSEHOLDS = 400
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the demo, with fewer households."""
     folder = tmp_path_factory.mktemp("demo") / "stream-dp-demo"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulated_panels, "HOUSEHOLDS", 2000)
-        assert main(["demo", "--out", str(folder)]) == 0
+    assert run("-c", FEW_HOUSEHOLDS, "demo", "--out", folder).returncode == 0
     return folder
 
 
@@ -66,8 +75,7 @@ def script(commands: list[Command], demo: Path) -> str:
         if answers is not None and "<" not in line:
             line = f"printf '%s\\n' {shlex.join(answers)} | {line}"
         if SERVICE.match(line):
-            # A process of its own: a forked one would outlive the program that a shell ends.
-            line = re.sub(r" *#.*", "", line).replace("stream-dp", "python -m stream_dp", 1)
+            line = re.sub(r" *#.*", "", line)
             if "monitor" in line:
                 line = re.sub(r" --listen \S+|$", " --listen 127.0.0.1:0", line, count=1)
             line = (
@@ -81,22 +89,33 @@ def script(commands: list[Command], demo: Path) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in PAGES]
-)
+def page_commands(name: str) -> list[Command]:
+    """The commands of a page that need nothing, in their order."""
+    text = INSTALLED_DEMO.sub("```sh\nstream-dp demo\n```", ON_KAFKA.sub("", PAGES[name]))
+    return [step for step in steps(text) if isinstance(step, Command) and not step.needs]
+
+
+def runs() -> Iterator[Any]:
+    """Pages with their commands: all commands, and those that are not dear."""
+    for name in PAGES:
+        commands = page_commands(name)
+        cheap = [command for command in commands if not DEAR.search(command.line)]
+        if commands:
+            whole_is_slow = name in SLOW or cheap != commands
+            yield pytest.param(name, commands, id=name, marks=[pytest.mark.slow] * whole_is_slow)
+        if cheap != commands and name not in SLOW:
+            yield pytest.param(name, cheap, id=f"{name}-cheap")
+
+
+@pytest.mark.parametrize(("name", "commands"), [*runs()])
 def test_commands_print_what_the_page_shows(
-    name: str, demo: Path, environment: dict[str, str], tmp_path: Path
+    name: str, commands: list[Command], demo: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    text = INSTALLED_DEMO.sub("```sh\\nstream-dp demo\\n```", ON_KAFKA.sub("", PAGES[name]))
-    page = [*steps(text)]
     for folder in ("examples", "requirements"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    for step in page:
+    for step in steps(PAGES[name]):
         if isinstance(step, File):
             (tmp_path / step.name).write_text(step.text, "utf-8")
-    commands = [step for step in page if isinstance(step, Command) and not step.needs]
-    if not commands:
-        return
     with_weights = {n: v for n, v in environment.items() if n != "STREAM_DP_WEIGHTS"}
     done = subprocess.run(
         ["bash", "-c", script(commands, demo)],

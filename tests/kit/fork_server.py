@@ -222,19 +222,31 @@ def run(
 
 
 def program(folder: Path) -> Path:
-    """Writes `stream-dp` into a folder, for commands of a shell; returns the file."""
+    """Writes `stream-dp` into a folder, for commands of a shell; returns the file.
+
+    The file imports little, because a page has many commands. SIGTERM ends the process that it
+    stands for.
+    """
     file = folder / "stream-dp"
-    file.write_text(_PROGRAM.format(python=sys.executable, tests=str(TESTS), server=_server()))
+    file.write_text(_PROGRAM.format(python=sys.executable, server=_server()))
     file.chmod(0o700)
     return file
 
 
-_PROGRAM = """#!{python} -SP
-import sys
-sys.path.insert(0, {tests!r})
-from kit.fork_server import Forked
-words = ("-m", "stream_dp.services.commands.cli", *sys.argv[1:])
-sys.exit(Forked(words, streams=(0, 1, 2), server={server!r}).wait())
+_PROGRAM = """#!{python} -SI
+import array, json, os, signal, socket, sys
+words = ["-m", "stream_dp.services.commands.cli", *sys.argv[1:]]
+order = dict(arguments=words, environment=dict(os.environ), folder=os.getcwd())
+text = json.dumps(order).encode() + b"\\n"
+server = socket.socket(socket.AF_UNIX)
+server.connect({server!r})
+streams = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (0, 1, 2)))
+server.sendall(text[server.sendmsg([text], [streams]):])
+answers = server.makefile()
+pid = json.loads(answers.readline())["pid"]
+signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+code = json.loads(answers.readline())["code"]
+sys.exit(code if code >= 0 else 128 - code)
 """
 
 
