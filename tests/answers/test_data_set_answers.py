@@ -216,6 +216,7 @@ def test_cells_of_groups_by_their_members_are_not_added():
         ("", "write values of columns"),
         ("work=1 &", "write values of columns"),
         ("people:", "write values of columns"),
+        ("income=1..99999999999999999", "is no value of income"),  # at once
     ],
 )
 def test_a_mistake_names_the_nearest_right_word(query, words):
