@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
-from kit import planned_errors
+from kit import planned_errors, run_results
 from kit.brokers import running_broker, started_broker
 from kit.cpu_table import CpuTable
 
@@ -28,11 +28,11 @@ providers._get_local_constants = lambda: providers._local_constants
 
 def pytest_configure(config):
     config.pluginmanager.register(CpuTable(), "cpu-table")
-    if planned_errors.FOLDER not in os.environ:  # in workers it is
+    if run_results.FOLDER not in os.environ:  # in workers it is
         folder = tempfile.TemporaryDirectory(prefix="stream-dp-")
-        os.environ[planned_errors.FOLDER] = folder.name
+        os.environ[run_results.FOLDER] = folder.name
         config.add_cleanup(folder.cleanup)
-        config.add_cleanup(lambda: os.environ.pop(planned_errors.FOLDER))
+        config.add_cleanup(lambda: os.environ.pop(run_results.FOLDER))
     planned_errors.remember()
 
 

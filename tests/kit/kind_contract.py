@@ -40,7 +40,7 @@ from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
 
 from .kind_deeds import DEEDS
-from .kinds_of_releases import published, study_of
+from .kinds_of_releases import run_to_its_end, study_of
 from .small_groups import Never
 
 FOLDER = Path(stream_dp.__file__).parent
@@ -83,7 +83,7 @@ def run(kind: Kind) -> tuple[MemoryLog, tuple[Fit, ...]]:
     with pytest.MonkeyPatch.context() as patch:
         recording = dict.fromkeys(DATA_SET_FAMILIES, SimpleNamespace(fitted=fitted))
         patch.setattr(worker, "JOB_FAMILIES", recording)
-        log = published.__wrapped__(kind)
+        log = run_to_its_end(kind)
     return log, tuple(fits)
 
 
@@ -162,7 +162,7 @@ def check_replay(kind: Kind) -> None:
     """A replayed transcript gives the same bytes and draws nothing; so do a panel's steps."""
     log, fits = run(kind)
     if not is_data_set(kind):
-        assert PublicLog(published.__wrapped__(kind)).head == PublicLog(log).head
+        assert PublicLog(run_to_its_end(kind)).head == PublicLog(log).head
         return
     assert fits
     for fit in fits:

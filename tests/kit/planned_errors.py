@@ -8,14 +8,9 @@ same of these have the same errors. Panels are simulated as few times as the pro
 
 from __future__ import annotations
 
-import hashlib
 import os
-import pickle
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,30 +23,18 @@ from stream_dp.planning import (
 )
 from stream_dp.study import Release, Study
 
+from . import run_results
+
 SIMULATED, LAST = panel_errors.simulated_errors, expected_errors.last_errors
-FOLDER = "PLANNED_ERRORS"  # the variable of the environment that names the folder of a run
 
 
 def remember() -> None:
     """From now on this process, and its forks, keep the errors in the folder of the run, if any."""
-    if FOLDER not in os.environ:
+    if not os.environ.get(run_results.FOLDER):
         return
-    folder = Path(os.environ[FOLDER])
-    known: dict[str, Any] = {}
 
     def kept(study: Study, words: Sequence[object], compute: Callable[[], Any]) -> Any:
-        key = _key(study, words)
-        if key not in known:
-            file = folder / key
-            with suppress(OSError):
-                known[key] = pickle.loads(file.read_bytes())  # noqa: S301
-        if key not in known:
-            known[key] = compute()
-            with suppress(OSError):  # a folder that another user or a full disk keeps from this one
-                written = folder / uuid.uuid4().hex
-                written.write_bytes(pickle.dumps(known[key]))
-                written.rename(file)
-        return known[key]
+        return run_results.kept(_name(study, words), compute)
 
     def simulated(study: Study, release: Release, mechanism: Any, **_: int) -> Any:
         words = (release.name, mechanism)
@@ -65,7 +48,6 @@ def remember() -> None:
         module.last_errors = last
 
 
-def _key(study: Study, words: Sequence[object]) -> str:
+def _name(study: Study, words: Sequence[object]) -> str:
     with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-        text = repr([study.model_dump_json(exclude={"name"}), *words])
-    return hashlib.sha256(text.encode()).hexdigest()
+        return repr([study.model_dump_json(exclude={"name"}), *words])

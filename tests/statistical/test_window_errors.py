@@ -161,22 +161,22 @@ def test_siblings_are_uncorrelated(system, seeded):
         assert not uncorrelated(errors[:, 1:, 0::2], parents)
 
 
-@pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
-def test_three_symbols_have_variance_s2_at_every_time_as_well(scale):
+def test_three_symbols_have_variance_s2_at_every_time_as_well():
     rng = np.random.default_rng(3)
     people = rng.integers(0, 3, (300, 7))
     truth = np.zeros((7, 9), np.int64)
     for t in range(2, 8):
         truth[t - 1] = np.bincount(window_codes(people[:, t - 2 : t], 3), minlength=9)
     assert TERNARY.worst_variance == 500
-    errors = repeat(TERNARY, truth, Scaled(SeededNoise(14), scale), FEW).errors
-    assert spread_is(errors, 500) is (scale == RIGHT)
-    if scale == RIGHT:
-        assert all(spread_is(errors[:, t], 500) for t in range(6))
-        assert unbiased(errors, z=4.5)
-        siblings = errors.reshape(FEW, 6, 3, 3)
-        assert uncorrelated(siblings[..., 0], siblings[..., 1])
-        assert uncorrelated(siblings[..., 0], siblings[..., 2])
+    errors = repeat(TERNARY, truth, SeededNoise(14), FEW).errors
+    assert spread_is(errors, 500)
+    for wrong in (SMALL, LARGE):  # errors are linear in the noise
+        assert not spread_is(errors * float(wrong), 500)
+    assert all(spread_is(errors[:, t], 500) for t in range(6))
+    assert unbiased(errors, z=4.5)
+    siblings = errors.reshape(FEW, 6, 3, 3)
+    assert uncorrelated(siblings[..., 0], siblings[..., 1])
+    assert uncorrelated(siblings[..., 0], siblings[..., 2])
 
 
 @pytest.mark.slow
@@ -212,10 +212,10 @@ def test_a_padded_panel_is_off_by_roundings_alone(q, width):
         rho=Fraction(1, 100),
         neighbours="add_remove",
     )
-    off = roundings(mechanism, 225)
+    off = roundings(mechanism, 100)
     squares = off**2
-    assert (squares.mean(axis=0) - 4 * squares.std(axis=0) / 15).max() <= 0.5
-    assert np.abs(off.mean(axis=0)).max() < 4.5 * 0.5**0.5 / 15
+    assert (squares.mean(axis=0) - 4 * squares.std(axis=0) / 10).max() <= 0.5
+    assert np.abs(off.mean(axis=0)).max() < 4.5 * 0.5**0.5 / 10
     assert np.abs(off).max() < width + 1
 
 
@@ -236,8 +236,8 @@ def test_a_pattern_that_nobody_has_gets_as_many_rows_as_the_panel_s_bias_says():
     declared = {"rho": Fraction(1, 100), "neighbours": "replace_one", "padded": False}
     pair = FixedWindow(values=(0, 1), width=1, horizon=1, rows=100, **declared)
     truth = np.array([[100, 0]])
-    for scale in (Fraction(17, 20), RIGHT, Fraction(23, 20)):
-        rows, error = raised(pair, truth, Scaled(SeededNoise(5), scale), 2500)
+    for scale in (Fraction(3, 4), RIGHT, Fraction(5, 4)):
+        rows, error = raised(pair, truth, Scaled(SeededNoise(5), scale), 900)
         right = abs(rows[0, 0] - pair.raised) < 3 * error[0, 0]
         assert bool(right) is (scale == RIGHT)
     triples = FixedWindow(values=(0, 1, 2), width=3, horizon=6, rows=900, **declared)

@@ -488,13 +488,13 @@ def _codes(
         ends = re.fullmatch(r"(-?[0-9]{1,17})\.\.(-?[0-9]{1,17})", word)
         ranged = set[int]()
         if ends:
-            first, last = map(int, ends.groups())
-            numbers = (value for value in values if isinstance(value, int))
-            ranged = {code_of[str(value)] for value in numbers if first <= value <= last}
+            numbers = [value for value in values if isinstance(value, int)]
+            ranged = {code_of[str(x)] for x in numbers if int(ends[1]) <= x <= int(ends[2])}
         if word not in code_of and not ranged:
             shown = ", ".join([*code_of][:20]) + (", ..." if len(code_of) > 20 else "")
             ask = f"; write '{name} >= {ends[1]} & {name} <= {ends[2]}'" if ends else ""
             hint = ask if in_bins and ask else nearest(word, code_of)
-            raise UserError(f"query '{text}': '{word}' is no value of {name}; they are {shown}{hint}")
+            fault = f"'{word}' is no value of {name}; they are {shown}{hint}"
+            raise UserError(f"query '{text}': {fault}")
         codes |= {code_of[word]} if word in code_of else ranged
     return tuple(sorted(codes))
