@@ -5,10 +5,9 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -84,7 +83,7 @@ class PublicLog:
     `reading` says how `run_study` or `window` read the columns of their table, a line each, and is
     empty for every other log.
 
-    log: read by the constructor only, so it can be closed afterwards
+    log: read by the constructor and by `extend` only, so it can be closed afterwards
     keep: which tables of which releases stay in memory once they are checked; all of them by
         default. A method that needs another table raises ValueError.
     cache: a folder for what takes long to compute, None for none (`answers/linear_system.py`)
@@ -130,35 +129,49 @@ class PublicLog:
         self.weights: dict[str, PublishedWeights] = {}
         self.messages: list[Message] = []
         self.signatures = Signatures()
+        self._keep, self._count_panels = keep, count_panels
+        self.extend(log, until)
+        if not self.messages:
+            raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
+
+    def extend(self, log: Log, until: str | None = None) -> None:
+        """Reads the messages that were published since.
+
+        log, until: as of the constructor. What was read before is not read again.
+        """
+        self._panels: dict[str, Panel] = {}
+        self._families: dict[type[Answering], Answering] = {}
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last.hash == until:
+            return
         try:
-            for message in read_messages(log, RELEASES, "public log"):
-                if self.messages and self.messages[-1].hash == until:
+            for message in read_messages(log, RELEASES, "public log", after=last):
+                self._add(message)
+                if message.hash == until:
                     break
-                if not self.messages:
-                    self.study = declared_study(message)
-                if self.signatures.check(message) or not self.messages:
-                    self.messages.append(message)
-                    continue
-                if message.head.get("type") == WEIGHTS_TYPE:
-                    weights = checked_weights(self.study, message)
-                    self.weights[weights.head.release] = weights
-                    self.messages.append(replace(message, head={}, parts=(), manifest=b""))
-                    continue
-                release = checked_release(self.study, message, keep)
-                self.published.append(release)
-                self.messages.append(release.message)
-                if count_panels and release.new_columns:
-                    self._count(cast(PublishedRelease, release), message)
         except Missing:
             raise
         except (Damaged, Unavailable) as error:
             raise type(error)(f"public log: {error}") from None
         except LogError as error:
             raise UserError(f"public log: {error}") from None
+
+    def _add(self, message: Message) -> None:
+        """Checks the next message, and keeps what it has. Raises UserError, Inconsistent."""
         if not self.messages:
-            raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
-        self._panels: dict[str, Panel] = {}
-        self._families: dict[type[Answering], Answering] = {}
+            self.study = declared_study(message)
+        if self.signatures.check(message) or not self.messages:
+            self.messages.append(message)
+        elif message.head.get("type") == WEIGHTS_TYPE:
+            weights = checked_weights(self.study, message)
+            self.weights[weights.head.release] = weights
+            self.messages.append(replace(message, head={}, parts=(), manifest=b""))
+        else:
+            release = checked_release(self.study, message, self._keep)
+            self.published.append(release)
+            self.messages.append(release.message)
+            if self._count_panels and release.new_columns:
+                self._count(cast(PublishedRelease, release), message)
 
     def _count(self, release: PublishedRelease, message: Message) -> None:
         """Counts the new columns of a panel. Raises Inconsistent for columns of another panel."""
@@ -195,7 +208,7 @@ class PublicLog:
         if head is not None:
             require_head(head, {message.hash for message in self.messages})
 
-    @cached_property
+    @property
     def releases(self) -> list[PublishedRelease]:
         """The releases of panels. `data_set` gives data sets; `release_table` lists both."""
         return self._of_type(PublishedRelease)
@@ -220,7 +233,10 @@ class PublicLog:
         return release_rows(self.study, self.published)
 
     def _repr_html_(self) -> str:
-        return html_overview(self.study, self.published)
+        names = ["release", "kind", "period", "rows", "rho", "rho_spent", "epsilon_spent"]
+        newest = release_rows(self.study, self.published[-_SHOWN:]).select(names).to_pylist()
+        title = f"Study {self.study.name}: {len(self.published):,} releases, the newest last"
+        return html_rows(title, names, [tuple(row.values()) for row in newest])
 
     def data_set(self, name: str, period: str | None = None) -> DataSet:
         """The data set of a batch release at a period, or the latest. Raises UserError."""
@@ -445,23 +461,12 @@ class PublicLog:
 
 
 _SHOWN = 10  # releases in a notebook
-
-
 _COLUMNS = pa.schema(
-    {
-        "release": pa.string(),
-        "kind": pa.string(),
-        "period": pa.string(),
-        "number": pa.int64(),
-        "time": pa.timestamp("ms", "UTC"),
-        "rows": pa.int64(),
-        "groups": pa.int64(),
-        "rho": pa.float64(),
-        "rho_spent": pa.float64(),
-        "epsilon_spent": pa.float64(),
-        "mechanism": pa.string(),
-        "hash": pa.string(),
-    }
+    dict.fromkeys(("release", "kind", "period"), pa.string())
+    | {"number": pa.int64(), "time": pa.timestamp("ms", "UTC")}
+    | dict.fromkeys(("rows", "groups"), pa.int64())
+    | dict.fromkeys(("rho", "rho_spent", "epsilon_spent"), pa.float64())
+    | dict.fromkeys(("mechanism", "hash"), pa.string())
 )
 
 
@@ -489,11 +494,3 @@ def release_rows(study: Study, published: Iterable[AnyPublished]) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, _COLUMNS)
-
-
-def html_overview(study: Study, published: Sequence[AnyPublished]) -> str:
-    """The newest releases as a table for notebooks."""
-    names = ["release", "kind", "period", "rows", "rho", "rho_spent", "epsilon_spent"]
-    newest = release_rows(study, published[-_SHOWN:]).select(names).to_pylist()
-    title = f"Study {study.name}: {len(published):,} releases, the newest last"
-    return html_rows(title, names, [tuple(row.values()) for row in newest])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import get_args, get_type_hints
 
@@ -169,6 +169,7 @@ class AnswerTopic:
     public: Log
     writer: Writer
     schema: int | None = None
+    _panels: PublicLog | None = field(default=None, init=False)  # read so far, for weights
 
     def catch_up(self, chain: Sequence[Message]) -> None:
         """Writes the answers of the messages after the last one with answers in the topic.
@@ -207,8 +208,10 @@ class AnswerTopic:
     def _write_weighted(self, message: Message) -> None:
         """Writes the answers that weights bring in one transaction."""
         head = WeightsStatement.model_validate(message.head)
-        public = PublicLog(self.public, _of_panels, until=message.hash)
-        self._commit(weighted_answers(public, head.release, message.hash), head.number)
+        if self._panels is None:
+            self._panels = PublicLog(self.public, _of_panels, until=message.hash)
+        self._panels.extend(self.public, message.hash)
+        self._commit(weighted_answers(self._panels, head.release, message.hash), head.number)
 
     def _commit(self, answers: Sequence[FlatAnswer], number: int) -> None:
         """number: of the period that was published last."""

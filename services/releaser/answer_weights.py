@@ -18,6 +18,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.log import Log
 from stream_dp.log.signing import SigningKey
+from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.release.published_weights import Weights
 from stream_dp.study import Study
 
@@ -27,6 +28,11 @@ from .releaser_facts import Context
 
 if TYPE_CHECKING:
     from .open_period import Recovered
+
+
+def _of_panels(study: Study, certificate: AnyCertificate, table: str) -> bool:
+    """Whether weights need a table."""
+    return study.batch(certificate.release) is None and table != "estimates"
 
 
 @dataclass
@@ -43,6 +49,7 @@ class AnswerWeights:
     tell: Tell
     wanted: bool
     number: int
+    _log: PublicLog | None = field(default=None, init=False)  # read so far
     _thread: threading.Thread | None = field(default=None, init=False)
     _computed: Sequence[Weights] = field(default=(), init=False)
     _fault: str = field(default="", init=False)
@@ -59,9 +66,13 @@ class AnswerWeights:
         self.number, self._computed, self._fault = number, (), ""
         rows = [r.rows or self.study.size or 0 for r in self.study.releases]
         if not rows or max(rows) * number > MOST_WORK:
+            self._log = None
             return
-        log = PublicLog(self.public)
-        self._thread = threading.Thread(target=self._compute, args=(log,), daemon=True)
+        if self._log is None:
+            self._log = PublicLog(self.public, _of_panels)
+        else:
+            self._log.extend(self.public)
+        self._thread = threading.Thread(target=self._compute, args=(self._log,), daemon=True)
         self._thread.start()
 
     def _compute(self, log: PublicLog) -> None:

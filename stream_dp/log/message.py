@@ -192,14 +192,20 @@ def check_whole(info: TopicInfo, label: str) -> None:
         )
 
 
-def read_messages(log: Log, topic: str, label: str) -> Iterator[Message]:
+def read_messages(
+    log: Log, topic: str, label: str, after: Message | None = None
+) -> Iterator[Message]:
     """Yields every message of a topic, in order, checked against its manifest and the chain.
+
+    after: the last message that was read before, to yield those after it
 
     Raises Inconsistent for a gap, a broken chain or a damaged part; the text names the message.
     """
     check_topic(log, topic, label)
     position, contents, start = 0, list[tuple[str, bytes]](), 0
     index, previous = 0, START
+    if after is not None:  # read again, to see that the log still has it
+        position, index, previous = after.start, after.index, after.previous
     while True:
         batch = log.read(topic, {0: position}, _AT_ONCE, 0)
         for record in batch.records:
@@ -216,6 +222,10 @@ def read_messages(log: Log, topic: str, label: str) -> Iterator[Message]:
                 label=label,
             )
             index, previous, contents = index + 1, message.hash, []
+            if after is not None and message.index == after.index:
+                if message.hash != after.hash:
+                    raise Inconsistent(f"{label}: message {message.index} is another one by now")
+                continue
             signature = record.header(SIGNATURE).decode("ascii", "replace")
             yield replace(message, start=start, signature=signature)
         position = batch.next[0]
@@ -223,6 +233,8 @@ def read_messages(log: Log, topic: str, label: str) -> Iterator[Message]:
             break
     if contents:
         raise Inconsistent(f"{label}: ends in the middle of message {index}; restore a backup")
+    if after is not None and index == after.index:
+        raise Inconsistent(f"{label}: message {index} is not there any more; restore a backup")
 
 
 def manifest_message(manifest: bytes) -> Message:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import io
 import json
 
+import numpy as np
 import pytest
 from kit.json_schemas import validate
 from kit.panels import LABELS, PERIODS, StudyFolder, markers, report
+from kit.public_logs import TopicInMemory, log_in_memory, published, with_weights
+from kit.studies import attribute, small_study, window
 
-from stream_dp.answers.flat_answers import FlatAnswer, flat_answers
+from stream_dp.answers.flat_answers import FlatAnswer, flat_answers, weighted_answers
 from stream_dp.client import PublicLog
+from stream_dp.errors import Inconsistent
+from stream_dp.log.log import Record
+from stream_dp.log.message import Message, build_message, message_records
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.published_weights import WEIGHTS_TYPE
 from stream_dp.services.releaser.answer_topic import (
     CONNECT_SCHEMA,
     KEY,
+    AnswerTopic,
     answer_avro,
     answer_records,
     answer_schema,
 )
+from stream_dp.study import Study
 from stream_dp.study.topics import ESTIMATES, RELEASES
 
 
@@ -34,6 +44,11 @@ def stop_at(step: str, times: int):
             raise Killed
 
     return at
+
+
+@pytest.fixture(autouse=True)
+def few_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_dp.answers.error_weights.RERUNS", 2)
 
 
 @pytest.fixture
@@ -96,9 +111,8 @@ def test_a_study_that_has_begun_gets_all_its_answers(sent: StudyFolder) -> None:
     "stop", [None, ("weights-committed", 1), ("published", PERIODS + 2), ("answered", PERIODS + 2)]
 )
 def test_weights_bring_the_default_answers_once(
-    sent: StudyFolder, stop: tuple[str, int] | None, monkeypatch: pytest.MonkeyPatch
+    sent: StudyFolder, stop: tuple[str, int] | None
 ) -> None:
-    monkeypatch.setattr("stream_dp.answers.error_weights.RERUNS", 3)
     if stop is not None:
         with pytest.raises(Killed):
             sent.run(estimates=True, weights=True, at=stop_at(*stop))
@@ -128,6 +142,89 @@ def test_weights_bring_the_default_answers_once(
         assert answer["unbiased"] == (alone and pytest.approx(alone))
     assert sent.run(estimates=True, weights=True)
     assert answers(sent) == found
+
+
+class CountedReads(TopicInMemory):
+    """A public log in memory, and the number of records that are read of it."""
+
+    read_records = 0
+
+    def read(self, topic, positions, limit, timeout):
+        batch = super().read(topic, positions, limit, timeout)
+        self.read_records += len(batch.records)
+        return batch
+
+
+class Committed:
+    """A writer that keeps what is committed."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def commit(self, records: list[Record]) -> None:
+        self.records += records
+
+
+def weighted_messages(periods: int) -> tuple[Study, list[Message]]:
+    """A study, and its public messages with weights after every release."""
+    study = small_study(
+        rho=1,
+        size=6,
+        periods={"first": "2021-01", "every": "month", "count": periods},
+        attributes={"work": attribute([0, 1], missing=0)},
+        releases=[window("work", "work", width=1, rho=1)],
+    )
+    declared, *releases = published(
+        study, {"work": np.zeros((6, periods), np.uint8)}, SeededNoise(1)
+    )
+    messages = [declared]
+    for release in releases:
+        messages.append(
+            build_message(len(messages), messages[-1].hash, release.head, release.parts)
+        )
+        messages = with_weights(messages)
+    return study, messages
+
+
+def test_weights_read_only_what_came_since_the_weights_before() -> None:
+    study, messages = weighted_messages(5)
+    records = [
+        message_records(message, RELEASES, kind="k", source="s", content="c", time=None)
+        for message in messages
+    ]
+    topic, writer = None, Committed()
+    for end in range(1, len(messages) + 1):
+        log = CountedReads(record for of_message in records[:end] for record in of_message)
+        topic = topic or AnswerTopic(study, log, writer)  # type: ignore[arg-type]
+        topic.public = log  # type: ignore[assignment]
+        topic.add(records[end - 1])
+        if messages[end - 1].head["type"] != WEIGHTS_TYPE:
+            assert log.read_records == 0
+        elif end > 3:  # the release, its weights, and again the weights before them
+            assert log.read_records == sum(map(len, records[end - 3 : end]))
+        else:
+            assert log.read_records == sum(map(len, records[:end]))
+    found = [json.loads(record.value or b"")["payload"] for record in writer.records]
+    for i in range(2, len(messages), 2):
+        public = PublicLog(log_in_memory(messages[: i + 1]))
+        stated = weighted_answers(public, "work", messages[i].hash)
+        assert [a for a in found if a["message"] == messages[i].hash] == [
+            answer._asdict() for answer in stated
+        ]
+
+
+def test_a_log_that_lost_what_was_read_is_not_extended() -> None:
+    _, messages = weighted_messages(2)
+    public = PublicLog(log_in_memory(messages))
+    public.extend(log_in_memory(messages))
+    assert len(public.messages) == len(messages)
+    with pytest.raises(Inconsistent, match="is not there any more"):
+        public.extend(log_in_memory(messages[:-1]))
+    other = build_message(
+        len(messages) - 1, messages[-2].hash, messages[-3].head, messages[-3].parts
+    )
+    with pytest.raises(Inconsistent, match="is another one by now"):
+        public.extend(log_in_memory([*messages[:-1], other]))
 
 
 def test_the_releases_are_the_same_with_and_without_the_topic(sent: StudyFolder, tmp_path) -> None:
