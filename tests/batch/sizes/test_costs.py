@@ -19,7 +19,7 @@ from stream_dp.privacy.zcdp import rho_within, selection_rho
 from stream_dp.study import SizesRelease
 from stream_dp.study.place_releases import WORST_CHANGES, squared_change
 
-REGION = (0, 0, 0, 1, 1)  # of each group
+REGION = (0, 0, 1, 1)  # of each group
 
 
 def inputs(largest):
