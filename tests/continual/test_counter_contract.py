@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,10 +75,8 @@ def product_with(folder, replaced, by):
     for path in source.iterdir():
         if path.name not in ("study", "continual"):
             (package / path.name).symlink_to(path)
-    for path in [*source.glob("study/**/*.py"), *source.glob("continual/**/*.py")]:
-        target = package / path.relative_to(source)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(path.read_text("utf-8"), "utf-8")
+    for name in ("study", "continual"):
+        shutil.copytree(source / name, package / name)  # with what Python has compiled
     families = package / "study" / "families.py"
     before, members, after = families.read_text("utf-8").partition('    TREE = "tree"')
     assert members
