@@ -373,9 +373,12 @@ class PublicLog:
         *,
         count: bool | None = None,
     ) -> JointAnswers:
-        """The answers to several queries, with the covariance of all of them.
+        """The unbiased answers to several queries, with the covariance of all of them.
 
-        Answers about panels are unbiased here.
+        They are not the answers of least error that `answer` gives about panels. Part of the error
+        of those is a bias of unknown sign, so no covariance is right for all their sums and
+        differences. `answer` gives each query with the least error, and `change` the difference
+        of two.
 
         queries: release, query and period of each, and of sizes the region; a period None is the
             last. They may be of any releases.

@@ -185,7 +185,11 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     measure = joint.answers[0].measure
     shown = NUMBER_TEXT[measure].format
     rows: list[dict[str, object]] = []
-    text = [f"{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"]
+    of_panels = all(public.study.batch(query.release) is None for query in queries)
+    kind = "unbiased " if of_panels and joint.answers[0].region is None else ""
+    text = [
+        f"{kind}{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"
+    ]
     for query, answer, *band in zip(
         queries, joint.answers, low.tolist(), high.tolist(), strict=True
     ):
@@ -214,6 +218,8 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     }
     if len(joint.answers) == 2:
         text += _compared(joint, data)
+    if any(query.release in public.weights for query in queries):
+        text.append("one query alone has an answer of least error")
     text.append(ERRORS)
     return Output(data, "\n".join(text))
 

@@ -16,11 +16,12 @@ import pyarrow.csv
 import pytest
 from kit.kinds_of_releases import public_log_of
 from kit.monitors import ask
+from kit.public_logs import TopicInMemory, log_in_memory, with_weights
 from kit.studies import attribute, cumulative, joint, small_study, window
 
-from stream_dp.answers.flat_answers import flat_answers
+from stream_dp.answers.flat_answers import flat_answers, weighted_answers
 from stream_dp.client import PublicLog
-from stream_dp.log.memory import MemoryLog
+from stream_dp.log.message import read_messages
 from stream_dp.planning import plan_result
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
@@ -29,6 +30,7 @@ from stream_dp.services.commands.cli import main
 from stream_dp.services.monitor.figure_files import FIGURES
 from stream_dp.services.monitor.public_pages import public_pages
 from stream_dp.services.monitor.public_state import State, read_state
+from stream_dp.study.topics import RELEASES
 
 pytest.importorskip("fastapi")
 
@@ -55,7 +57,8 @@ NAMES = ("pairs", "both", "months", "people")
 
 
 @pytest.fixture(scope="module")
-def log() -> MemoryLog:
+def log() -> TopicInMemory:
+    """A public log of panels and of a table, at its end, with the weights of the panels."""
     random, rows = np.random.default_rng(2), len(LABELS) * PEOPLE
     reports = {
         "person": [f"p{i % PEOPLE}" for i in range(rows)],
@@ -63,21 +66,24 @@ def log() -> MemoryLog:
         "poor": random.choice(["no", "yes", None], rows, p=[0.5, 0.3, 0.2]).tolist(),
         "sex": [("f", "m")[i % 2] for i in range(rows)],
     }
-    return public_log_of(STUDY, pa.table(reports))
+    messages = [*read_messages(public_log_of(STUDY, pa.table(reports)), RELEASES, "log")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_dp.answers.error_weights.RERUNS", 5)
+        return log_in_memory(with_weights(messages))
 
 
 @pytest.fixture(scope="module")
-def state(log: MemoryLog) -> State:
+def state(log: TopicInMemory) -> State:
     return read_state(log)
 
 
 @pytest.fixture(scope="module")
-def public(log: MemoryLog) -> PublicLog:
+def public(log: TopicInMemory) -> PublicLog:
     return PublicLog(log)
 
 
 @pytest.fixture(scope="module")
-def pages(state: State, log: MemoryLog) -> object:
+def pages(state: State, log: TopicInMemory) -> object:
     return public_pages(state, lambda: log)
 
 
@@ -268,6 +274,11 @@ def test_tables_topics_and_notebooks(public: PublicLog) -> None:
         rows = [answer._asdict() for answer in flat_answers(STUDY, published)]
         assert any(row["measure"] == "share" for row in rows) or "months" in str(rows)
         assert not bare_rows(pa.Table.from_pylist(rows))
+    for name, weights in public.weights.items():
+        rows = [a._asdict() for a in weighted_answers(public, name, weights.message.hash)]
+        assert rows
+        assert not bare_rows(pa.Table.from_pylist(rows))
+    assert {*public.weights} == {*NAMES[:3]}
     assert not bare_rows(public.answer_table())
     for name, query in queries():
         for answer in (public.answer(name, query), *public.answers([(name, query, None)]).answers):

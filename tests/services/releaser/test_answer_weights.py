@@ -68,6 +68,11 @@ def test_weights_follow_the_last_publication(
     check(sent, names)
     answer = public(sent).answer(names[0], public(sent).queries(names[0])[0])
     assert answer.method in ("least error", "best linear unbiased")
+    together = ["estimate", str(sent.file), names[0], answer.query, "--each-period", "--count"]
+    assert main(together) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("unbiased counts, standard errors")
+    assert "one query alone has an answer of least error" in text
     with sent.public(readonly=True) as log:
         *_, last = log.read(RELEASES, {0: 0}, 10_000, 0).records
     assert json.loads(last.value or b"")["type"] == WEIGHTS_TYPE

@@ -179,7 +179,10 @@ def test_answers_together(source, stream_dp, as_json):
         assert high - low > 2 * 1.96 * answer["standard_error"]
     each = as_json(*words, "--each-period", "--count")
     assert [answer["period"] for answer in each["answers"]] == ["2021-02", "2021-03"]
-    assert "the first over the second" in stream_dp(*words, *also)
+    text = stream_dp(*words, *also)
+    assert "the first over the second" in text
+    assert "unbiased shares, standard errors" in text
+    assert "least error" not in text
     assert "no such release" in stream_dp(*words, "--also", "x", "y", "2021-02", code=2)
     refused = stream_dp(*words, "--each-period", "--period", "2021-02", code=2)
     assert "--period: goes with one answer alone" in refused
