@@ -110,7 +110,7 @@ MUTATIONS = (
     _m("selected fits", "better = finite & (value < c.best_error)",
        "better = finite & (value > c.best_error)",
        "batch/test_hpd_fit.py::test_a_fit_reaches_answers_that_a_model_has"),
-    _m("steps of a fit", "p - rate * (", "p - rate / 50 * (",
+    _m("steps of a fit", "c.params - rate * (", "c.params - rate / 50 * (",
        "batch/test_hpd_fit.py::test_a_fit_reaches_answers_that_a_model_has"),
     _m("no empty groups", "nobody = nobody * (1 - first)", "nobody = nobody * 1",
        f"{HOUSEHOLDS}::test_an_answer_is_the_sum_over_all_households"),

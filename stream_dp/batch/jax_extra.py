@@ -21,5 +21,6 @@ except ImportError:
     raise missing_extra("this release needs JAX", "batch") from None
 
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
-__all__ = ["jax", "jnp", "optax"]
+__all__ = ["jax", "jnp", "optax", "ravel_pytree"]

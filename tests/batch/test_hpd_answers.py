@@ -79,7 +79,7 @@ SLIPS = [
     ("alike", 0, "nobody = nobody * (1 - s)", ""),
     ("alike", 0, "layout.filled.sum(axis=1)", "layout.filled.sum(axis=1) - 1"),
     ("alike", 1, "t.group.shape[1] if per_group else t.people", "t.group.shape[1]"),
-    ("alike", 1, "_of_size(filled, q) * _product(table", "_product(table"),
+    ("alike", 1, "total + w * s\n", "total + s\n"),
     ("others", 0, "nobody.append(nobody[-1] * (1 - s))", "nobody.append(nobody[-1])"),
     ("others", 0, "(1 - spouse) * among[1]", "among[1]"),
     ("others", 0, "t.composition[e] * fits[:, e, None]", "t.composition[e]"),
@@ -88,18 +88,18 @@ SLIPS = [
     (
         "others",
         2,
-        "(persons[0] * spouses[0] + persons[1] * spouses[1])",
-        "(2 * persons[0] * spouses[0])",
+        "(head * relative_spouse + spouse * relative_head)",
+        "(2 * head * relative_spouse)",
     ),
-    ("others", 2, "for j in (1, 0)]", "for j in (0, 1)]"),
+    ("others", 2, "relative_head, relative_spouse =", "relative_spouse, relative_head ="),
     ("others", 3, "nobody = nobody * (1 - first)", ""),
-    ("others", 3, "q.person) * paired", "q.person) * anyone"),
-    ("others", 4, "q.relative) * (1 - head)", "q.relative)"),  # a sum for the union
-    ("others", 4, "_of_size(v, q) * only_spouse", "_of_size(t.filled[j], q) * only_spouse"),
+    ("others", 3, "spouse * paired", "spouse * anyone"),
+    ("others", 4, "spouse * (1 - head)\n", "spouse\n"),  # a sum for the union
+    ("others", 4, "v * only_spouse", "w * only_spouse"),
     ("others", 0, "no_child[c] * some_other[o]", "2 * no_child[c] * some_other[o]"),
     ("others", 0, "some_other[o])", "some_other[0])"),
     ("others", 0, "* (among[0] + with_spouse)", "* with_spouse"),
-    ("others", 1, "at[:, np.array(types.other_codes)]", "at[:, np.array(types.other_codes[::-1])]"),
+    ("others", 1, "at[np.array(types.other_codes)]", "at[np.array(types.other_codes[::-1])]"),
 ]
 
 

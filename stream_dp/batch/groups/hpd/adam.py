@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...jax_extra import jax, jnp, optax
+from ...jax_extra import jax, jnp, optax, ravel_pytree
 from .generator_network import BIAS, LATENT, head_logits
 from .model_arrays import Array, ModelLayout, QueryChunks
 from .product_answers import Logits, all_shares, loss_and_gradient
@@ -58,12 +58,15 @@ class FitSummary(NamedTuple):
 
 
 class _Carry(NamedTuple):
-    """The state between two updates; `moments` is Adam's own."""
+    """The state between two updates; `moments` is Adam's own.
+
+    params, best: all parameters in one vector, so that an update is few operations.
+    """
 
     step: jax.Array
-    params: Logits
+    params: jax.Array
     moments: optax.OptState
-    best: Logits
+    best: jax.Array
     best_error: jax.Array
     first_error: jax.Array
     finite: jax.Array
@@ -105,14 +108,16 @@ def adam(
 
     # The gradient of a row is proportional to 1 / rows, so Adam's epsilon must be as well. Rate and
     # decay are arguments of the program, and so are applied outside of the library's transform.
-    decays = {**layout.decay_parts, **{name: 0 for name in params if name.endswith(BIAS)}}
+    biases: dict[str, Array] = {name: 0 for name in params if name.endswith(BIAS)}
+    decays = {**layout.decay_parts, **biases}
+    factors = {name: jnp.broadcast_to(decays.get(name, 1), p.shape) for name, p in params.items()}
+    vector, by_name = ravel_pytree(params)
+    factor, _ = ravel_pytree({name: f.astype(jnp.float32) for name, f in factors.items()})
     transform = optax.scale_by_adam(eps=_SMALL / rows)
 
-    def loss(params: Logits) -> tuple[jax.Array, Logits]:
+    def loss(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The error and its gradient, through the network of HPD-Gen."""
-        if not fixed:
-            return loss_and_gradient(layout, params, chunks, supports)
-        heads, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), params)
+        heads, back = jax.vjp(lambda v: head_logits(layout, {**by_name(v), **fixed}), vector)
         value, gradient = loss_and_gradient(layout, heads, chunks, supports)
         return value, back(gradient)[0]
 
@@ -123,21 +128,14 @@ def adam(
         and the layout's factor d of the decay (AdamW, Algorithm 2).
         """
         value, gradient = loss(c.params)
-        finite = jnp.isfinite(value)
-        for array in c.params.values():
-            finite = finite & jnp.isfinite(array).all()
+        finite = jnp.isfinite(value) & jnp.isfinite(c.params).all()
         better = finite & (value < c.best_error)
-        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
         direction, moments = transform.update(gradient, c.moments)
-        updated = {
-            name: p - rate * (direction[name] + decay * decays.get(name, 1) * p)
-            for name, p in c.params.items()
-        }
         return _Carry(
             step=c.step + 1,
-            params=updated,
+            params=c.params - rate * (direction + decay * factor * c.params),
             moments=moments,
-            best=best,
+            best=jnp.where(better, c.params, c.best),
             best_error=jnp.where(better, value, c.best_error),
             first_error=jnp.where(c.step == 0, value, c.first_error),
             finite=finite,
@@ -146,13 +144,18 @@ def adam(
     infinite = jnp.array(jnp.inf, jnp.float32)
     start = _Carry(
         step=jnp.array(0),
-        params=params,
-        moments=transform.init(params),
-        best=params,
+        params=vector,
+        moments=transform.init(vector),
+        best=vector,
         best_error=infinite,
         first_error=infinite,
         finite=jnp.array(True),
     )
     # The last pass only evaluates the last update.
     end = jax.lax.while_loop(lambda c: (c.step <= steps) & c.finite, update, start)
-    return {**end.best, **fixed}, (end.first_error, end.best_error, end.step - 1, end.finite)
+    return {**by_name(end.best), **fixed}, (
+        end.first_error,
+        end.best_error,
+        end.step - 1,
+        end.finite,
+    )

@@ -31,7 +31,7 @@ LEAD_DECAY = 0.5  # of the usual decay
 # Kinds of chunks: about groups alone, about groups with a member, then by level.
 GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES, LEADS = range(8)
 _KINDS = np.arange(SOMEONE, LEADS + 1)  # by level
-_MOST_GROUPS = 256  # rows of a chunk
+_MOST_GROUPS = 1024  # rows of a chunk
 _MOST_CELLS = 1 << 25  # of empty room
 
 

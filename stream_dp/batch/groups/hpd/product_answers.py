@@ -52,15 +52,17 @@ The head's lead is less than d with probability F(d) = sum_a h(a) f(a - d + 1). 
 from d to e - 1 has probability F(e) - F(d), and the first band, of children above the head, F(0).
 
 Products of probabilities are exp(M @ logarithms), where M has a 1 for each target of a query. So
-all queries of a kind and all slots take one product of matrices, and their gradient another one.
+all queries of a kind and all slots take one product of matrices, and their gradient another one:
+a table has all slots of a value side by side.
 Neither gathers rows nor adds to them in an order that a GPU would choose.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,31 +79,40 @@ def lead_table(layout: ModelLayout, person: jax.Array, filled: jax.Array) -> jax
     The bands of a column stand in the first rows of its values; all other rows are 0. Without
     leads the table is empty.
 
-    person: (slots, values, K), logarithms.
+    person: (values, slots, K), logarithms.
     filled: (slots, K), w for any size.
     """
-    table = jnp.zeros((layout.person_rows if layout.leads else 0, person.shape[-1]), person.dtype)
-    starts = np.cumsum([0, *layout.person_values])
+    rows = person.shape[-1]
+    table = jnp.zeros((layout.person_rows if layout.leads else 0, rows), person.dtype)
+    if not layout.leads:
+        return table
+    assert layout.types is not None
+    starts, end = np.cumsum([0, *layout.person_values]), 0
+    values = np.concatenate([starts[column] + np.array(codes) for column, codes in layout.leads])
+    column_of = np.repeat(np.arange(len(layout.leads)), [len(codes) for _, codes in layout.leads])
+    is_value = np.eye(layout.person_rows, dtype=np.float32)[values]
+    # By number u of a column, its numbers at u or above.
+    above = np.triu(column_of[:, None] == column_of).astype(np.float32) @ is_value
+    heads = jnp.matmul(is_value, jnp.exp(person[:, 0]), precision="highest")
+    children = jnp.exp(person[:, 2 : 2 + layout.types.children]).reshape(len(person), -1)
+    tails = jnp.matmul(above, children, precision="highest").reshape(len(values), -1, rows)
+    f, no_child_yet = jnp.zeros_like(heads), jnp.ones((), person.dtype)
+    for j, t_j in enumerate(_by_slot(tails), 2):
+        f = f + filled[j] * t_j * no_child_yet
+        no_child_yet = no_child_yet * (1 - t_j)
     for column, codes in layout.leads:
-        start = int(starts[column])
-        bands = _bands(layout, jnp.exp(person[:, start + np.array(codes)]), filled)
+        first, end = end, end + len(codes)
+        bands, start = _bands(heads[first:end], f[first:end]), int(starts[column])
         table = table.at[start : start + len(bands)].set(bands)
     return table
 
 
-def _bands(layout: ModelLayout, numbers: jax.Array, filled: jax.Array) -> jax.Array:
+def _bands(h: jax.Array, f: jax.Array) -> jax.Array:
     """(bands, K) F(e) - F(d) of every band of leads in one column.
 
-    numbers: (slots, n, K), the probability of each number, in increasing order of the numbers.
-    filled: (slots, K), w for any size.
+    h, f: (n, K), by number, in increasing order.
     """
-    assert layout.types is not None
-    h, n = numbers[0], numbers.shape[1]
-    f, no_child_yet = jnp.zeros(numbers.shape[1:], numbers.dtype), jnp.ones((), numbers.dtype)
-    for j in range(2, 2 + layout.types.children):
-        t_j = jnp.cumsum(numbers[j, ::-1], axis=0)[::-1]  # (n, K), by u
-        f = f + filled[j] * t_j * no_child_yet
-        no_child_yet = no_child_yet * (1 - t_j)
+    n = len(h)
     f = jnp.concatenate([f, jnp.zeros_like(f[:1])])  # (n + 1, K): f(n) = 0
     ends = np.array([*band_starts(n), n])[:, None]  # d, (bands, 1)
     u = np.arange(n) + 1 - ends  # a - d + 1, (bands, n); below 0: any number is at u or above
@@ -111,7 +122,7 @@ def _bands(layout: ModelLayout, numbers: jax.Array, filled: jax.Array) -> jax.Ar
 
 Logits = dict[str, jax.Array]
 _Carry = TypeVar("_Carry")
-_SUMMED = 256  # products in a row of a matrix product
+_SUMMED = 1024  # products in a row of a matrix product
 Form = Callable[["ProbabilityTables", MemberTargets], jax.Array]
 _IMPOSSIBLE = -1e4  # in place of the logarithm of 0: 0 times it is 0, and exp of it is 0
 
@@ -120,10 +131,10 @@ class ProbabilityTables(NamedTuple):
     """Probabilities given k, in the notation above; the last axis is k.
 
     group: (values, K), logarithms.
-    person: by slot, (values, K) logarithms.
-    filled: by slot, (sizes + 1, K), w by the size asked for; row `sizes` is any size.
+    person: (values, slots, K), logarithms.
+    filled: (sizes + 1, slots, K), w by the size asked for; row `sizes` is any size.
     sized: (sizes + 1, K), the probability of the size asked for.
-    paired: by child, (sizes + 1, K), v.
+    paired: (sizes + 1, children, K), v.
     composition: (compositions, K), P. With weighted rows P, w and v are times K and the row's
         weight, so that a mean over rows is a weighted one.
     people: (), E.
@@ -131,10 +142,10 @@ class ProbabilityTables(NamedTuple):
     """
 
     group: jax.Array
-    person: tuple[jax.Array, ...]
-    filled: tuple[jax.Array, ...]
+    person: jax.Array
+    filled: jax.Array
     sized: jax.Array
-    paired: tuple[jax.Array, ...]
+    paired: jax.Array
     composition: jax.Array
     people: jax.Array
     lead: jax.Array
@@ -150,7 +161,10 @@ def probability_tables(
     """
     rows = logits["group"].shape[1]
     person = _person(layout, logits, supports)
-    sums: Any = sum(logits[name][index] for name, index in layout.counts.items())
+    counted = [np.eye(layout.heads[name])[index] for name, index in layout.counts.items()]
+    of_composition = np.concatenate(counted, axis=1).astype(np.float32)
+    counts = jnp.concatenate([logits[name] for name in layout.counts])
+    sums = jnp.matmul(of_composition, counts, precision="highest")
     if supports is not None:
         sums = jnp.where(supports.composition, sums, -jnp.inf)
     composition = jax.nn.softmax(sums, axis=0)
@@ -160,23 +174,25 @@ def probability_tables(
     sized = np.stack([*(size == t for t in range(layout.sizes)), size >= 0])
 
     def summed(which: NDArray[np.bool_]) -> jax.Array:
-        """(..., sizes + 1, K) sums over the compositions with true `which`.
+        """(sizes + 1, ..., K) sums over the compositions with true `which`.
 
         which: (..., compositions).
         """
-        mask = jnp.asarray(which[..., None, :] & sized, composition.dtype)
-        return jnp.matmul(mask, composition, precision="highest")
+        mask = (which & np.expand_dims(sized, tuple(range(1, which.ndim)))).astype(np.float32)
+        sums = jnp.matmul(mask.reshape(-1, mask.shape[-1]), composition, precision="highest")
+        return sums.reshape(*mask.shape[:-1], rows)
 
     filled = summed(layout.filled.T)
+    any_size = filled[layout.sizes]
     return ProbabilityTables(
         group=_log_softmaxes(logits["group"], layout.group_values),
-        person=tuple(person),
-        filled=tuple(filled),
-        sized=filled[0] if layout.least else summed(np.ones(len(layout.filled), np.bool_)),
-        paired=tuple(summed(_paired(layout))),
+        person=person,
+        filled=filled,
+        sized=filled[:, 0] if layout.least else summed(np.ones(len(layout.filled), np.bool_)),
+        paired=summed(_paired(layout)),
         composition=composition,
-        people=filled[:, -1].sum(),
-        lead=lead_table(layout, person, filled[:, -1]),
+        people=any_size.sum(),
+        lead=lead_table(layout, person, any_size),
     )
 
 
@@ -190,34 +206,43 @@ def _paired(layout: ModelLayout) -> NDArray[np.bool_]:
 
 
 def _log_softmaxes(logits: jax.Array, values: tuple[int, ...]) -> jax.Array:
-    """The logarithm of a softmax per column, over the second-to-last axis; finite."""
-    columns, start = [logits[..., :0, :]], 0
-    for size in values:
-        columns.append(jax.nn.log_softmax(logits[..., start : start + size, :], axis=-2))
-        start += size
-    return jnp.maximum(jnp.concatenate(columns, axis=-2), _IMPOSSIBLE)
+    """(values, ..., K) the logarithm of a softmax per column, over the first axis; finite.
+
+    Maxima and sums of all columns are computed together, with the column of each value as a matrix
+    of 0 and 1: a GPU would wait for the operations of each column.
+    """
+    if not values:
+        return logits
+    flat = logits.reshape(len(logits), -1)
+    of_column = np.repeat(np.eye(len(values), dtype=np.float32), values, axis=0)
+    in_column = jnp.where(of_column.T[:, :, None] > 0, flat, -jnp.inf)
+    highest = jax.lax.stop_gradient(in_column.max(axis=1))
+    shifted = flat - jnp.matmul(of_column, highest, precision="highest")
+    sums = jnp.matmul(of_column.T, jnp.exp(shifted), precision="highest")
+    softmaxes = shifted - jnp.matmul(of_column, jnp.log(sums), precision="highest")
+    return jnp.maximum(softmaxes, _IMPOSSIBLE).reshape(logits.shape)
 
 
 def _person(layout: ModelLayout, logits: Logits, supports: RowSupports | None) -> jax.Array:
-    """(slots, values, K) logarithms. The column of the role has the role of the slot."""
+    """(values, slots, K) logarithms. The column of the role has the role of the slot."""
     slots, rows = layout.slots, logits["person"].shape[1]
     values = tuple(layout.person_values[c] for c in layout.free_columns)
     of_slot = logits["person"].reshape(slots, sum(values), rows)
     if supports is not None:
         of_slot = jnp.where(supports.person, of_slot, -jnp.inf)
-    free, types = _log_softmaxes(of_slot, values), layout.types
+    free, types = _log_softmaxes(jnp.swapaxes(of_slot, 0, 1), values), layout.types
     if types is None:
         return free
-    fixed = np.where(layout.role_table() > 0, np.float32(0), np.float32(_IMPOSSIBLE))[:, :, None]
-    role = jnp.broadcast_to(fixed, (*fixed.shape[:2], rows))
+    fixed = np.where(layout.role_table().T > 0, np.float32(0), np.float32(_IMPOSSIBLE))
+    role = jnp.broadcast_to(fixed[:, :, None], (*fixed.shape, rows))
     if types.other_slots:
         shape = types.other_slots, len(types.other_codes), rows
         chosen = jax.nn.log_softmax(logits["role"].reshape(shape), axis=1)
-        other_roles = jnp.full((shape[0], role.shape[1], rows), _IMPOSSIBLE, chosen.dtype)
-        other_roles = other_roles.at[:, np.array(types.other_codes)].set(chosen)
-        role = jnp.concatenate([role, other_roles])
+        other_roles = jnp.full((len(fixed), shape[0], rows), _IMPOSSIBLE, chosen.dtype)
+        other_roles = other_roles.at[np.array(types.other_codes)].set(jnp.swapaxes(chosen, 0, 1))
+        role = jnp.concatenate([role, other_roles], axis=1)
     before = sum(layout.person_values[: types.column])
-    return jnp.concatenate([free[:, :before], role, free[:, before:]], axis=1)
+    return jnp.concatenate([free[:before], role, free[before:]])
 
 
 def _marks(rows: Array, table: jax.Array) -> jax.Array:
@@ -230,15 +255,37 @@ def _marks(rows: Array, table: jax.Array) -> jax.Array:
     return ones
 
 
+def _selected(table: jax.Array, rows: Array) -> jax.Array:
+    """(n, ..., K) sums of the rows of a table. table: (values, ..., K)."""
+    flat = table.reshape(len(table), math.prod(table.shape[1:]))
+    sums = jnp.matmul(_marks(rows, flat), flat, precision="highest")
+    return sums.reshape(len(rows), *table.shape[1:])
+
+
 def _product(logarithms: jax.Array, rows: Array) -> jax.Array:
     """(n, K) products of the rows of a table. logarithms: (values, K)."""
-    sums = jnp.matmul(_marks(rows, logarithms), logarithms, precision="highest")
-    return jnp.exp(sums)
+    return jnp.exp(_selected(logarithms, rows))
+
+
+def _products(logarithms: jax.Array, rows: Array) -> list[jax.Array]:
+    """By slot, (n, K) products of the rows of a table. logarithms: (values, slots, K)."""
+    return _by_slot(jnp.exp(_selected(logarithms, rows)))
 
 
 def _of_size(table: jax.Array, q: MemberTargets) -> jax.Array:
     """(n, K) a table's rows for the sizes asked for. table: (sizes + 1, K)."""
-    return jnp.matmul(_marks(q.size[:, None], table), table, precision="highest")
+    return _selected(table, q.size[:, None])
+
+
+def _of_sizes(table: jax.Array, q: MemberTargets) -> list[jax.Array]:
+    """By slot, (n, K) a table's rows for the sizes asked for. table: (sizes + 1, slots, K)."""
+    return _by_slot(_selected(table, q.size[:, None]))
+
+
+def _by_slot(array: jax.Array) -> list[jax.Array]:
+    """The arrays (n, K) of (n, slots, K)."""
+    slots = array.shape[1]
+    return [jnp.squeeze(of_slot, 1) for of_slot in jnp.split(array, slots, axis=1)] if slots else []
 
 
 def _groups(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
@@ -249,8 +296,8 @@ def _groups(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
 def _people(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people."""
     total = jnp.zeros((), t.group.dtype)
-    for table, filled in zip(t.person, t.filled, strict=True):
-        total = total + _of_size(filled, q) * _product(table, q.person)
+    for s, w in zip(_products(t.person, q.person), _of_sizes(t.filled, q), strict=True):
+        total = total + w * s
     return total
 
 
@@ -258,9 +305,8 @@ def _someone_alike(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about groups with a member, without roles."""
     total = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
-    for table, filled in zip(t.person, t.filled, strict=True):
-        s = _product(table, q.person)
-        total = total + _of_size(filled, q) * s * nobody
+    for s, w in zip(_products(t.person, q.person), _of_sizes(t.filled, q), strict=True):
+        total = total + w * s * nobody
         nobody = nobody * (1 - s)
     return total
 
@@ -269,9 +315,9 @@ def _someone(layout: ModelLayout, t: ProbabilityTables, q: MemberTargets) -> jax
     """(n, K) answers given k of queries about groups with a member, with roles."""
     assert layout.types is not None
     first = 2 + layout.types.children
-    head, spouse = (_product(t.person[j], q.person) for j in (0, 1))
-    some_child, no_child = _someone_among(t.person[2:first], q)
-    some_other, _ = _someone_among(t.person[first:], q)
+    head, spouse, *others = _products(t.person, q.person)
+    some_child, no_child = _someone_among(others[: first - 2])
+    some_other, _ = _someone_among(others[first - 2 :])
     counts, zeros = layout.counts, np.zeros(len(layout.filled), np.int64)
     size = layout.filled.sum(axis=1) - 1
     fits = (q.size[:, None] == layout.max_size) | (q.size[:, None] == size)
@@ -281,21 +327,19 @@ def _someone(layout: ModelLayout, t: ProbabilityTables, q: MemberTargets) -> jax
     ):
         chance = t.composition[e] * fits[:, e, None]
         among[n] = among[n] + chance * (some_child[c] + no_child[c] * some_other[o])
-    with_spouse = spouse * _of_size(t.filled[1], q) + (1 - spouse) * among[1]
-    answers: jax.Array = _of_size(t.filled[0], q) * head + (1 - head) * (among[0] + with_spouse)
+    of_head, of_spouse = _of_sizes(t.filled[:, :2], q)
+    with_spouse = spouse * of_spouse + (1 - spouse) * among[1]
+    answers: jax.Array = of_head * head + (1 - head) * (among[0] + with_spouse)
     return answers
 
 
-def _someone_among(
-    tables: Sequence[jax.Array], q: MemberTargets
-) -> tuple[list[jax.Array], list[jax.Array]]:
+def _someone_among(matches: Sequence[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
     """The probabilities of any and of no match among the first 0, 1, ... members.
 
-    tables: by slot of these members, (values, K). Each entry is (n, K) or ().
+    matches: by member, (n, K) the probability of a match. Each entry is (n, K) or ().
     """
     anyone, nobody = [jnp.zeros((), jnp.float32)], [jnp.ones((), jnp.float32)]
-    for table in tables:
-        s = _product(table, q.person)
+    for s in matches:
         anyone.append(anyone[-1] + s * nobody[-1])
         nobody.append(nobody[-1] * (1 - s))
     return anyone, nobody
@@ -303,43 +347,54 @@ def _someone_among(
 
 def _with_spouse(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people with a spouse."""
-    persons = [_product(t.person[j], q.person) for j in (0, 1)]
-    spouses = [_product(t.person[j], q.relative) for j in (1, 0)]
-    return _of_size(t.filled[1], q) * (persons[0] * spouses[0] + persons[1] * spouses[1])
+    head, spouse = _products(t.person[:, :2], q.person)
+    relative_head, relative_spouse = _products(t.person[:, :2], q.relative)
+    return _of_size(t.filled[:, 1], q) * (head * relative_spouse + spouse * relative_head)
 
 
 def _with_child(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people with a child."""
     anyone = paired = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
-    for j, v in enumerate(t.paired, 2):
-        first = _product(t.person[j], q.relative)
-        anyone = anyone + _of_size(t.filled[j], q) * first * nobody
-        paired = paired + _of_size(v, q) * first * nobody
+    children = slice(2, 2 + t.paired.shape[1])
+    for first, w, v in zip(
+        _products(t.person[:, children], q.relative),
+        _of_sizes(t.filled[:, children], q),
+        _of_sizes(t.paired, q),
+        strict=True,
+    ):
+        anyone = anyone + w * first * nobody
+        paired = paired + v * first * nobody
         nobody = nobody * (1 - first)
-    return _product(t.person[0], q.person) * anyone + _product(t.person[1], q.person) * paired
+    head, spouse = _products(t.person[:, :2], q.person)
+    return head * anyone + spouse * paired
 
 
 def _with_parent(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about people with a parent."""
-    head = _product(t.person[0], q.relative)
-    only_spouse = _product(t.person[1], q.relative) * (1 - head)
+    head, spouse = _products(t.person[:, :2], q.relative)
+    only_spouse = spouse * (1 - head)
     total = jnp.zeros_like(head)
-    for j, v in enumerate(t.paired, 2):
-        s = _product(t.person[j], q.person)
-        total = total + s * (_of_size(t.filled[j], q) * head + _of_size(v, q) * only_spouse)
+    children = slice(2, 2 + t.paired.shape[1])
+    for s, w, v in zip(
+        _products(t.person[:, children], q.person),
+        _of_sizes(t.filled[:, children], q),
+        _of_sizes(t.paired, q),
+        strict=True,
+    ):
+        total = total + s * (w * head + v * only_spouse)
     return total
 
 
 def _couples(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about heads with a spouse."""
-    pair = _product(t.person[0], q.person) * _product(t.person[1], q.relative)
-    return _of_size(t.filled[1], q) * pair
+    pair = _product(t.person[:, 0], q.person) * _product(t.person[:, 1], q.relative)
+    return _of_size(t.filled[:, 1], q) * pair
 
 
 def _leads(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about heads by their lead."""
-    return jnp.matmul(_marks(q.person, t.lead), t.lead, precision="highest")
+    return _selected(t.lead, q.person)
 
 
 def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
