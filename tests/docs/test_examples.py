@@ -2,10 +2,16 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kit import fork_server
+from kit.commands import json_output
+
+from stream_dp.services.commands.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -35,6 +41,21 @@ def test_a_study_runs_and_its_public_log_is_read(released):
     printed = python("read_public_log.py", url, folder=folder)
     assert "patterns: 3 releases, every panel a prefix of the next" in printed
     assert "95% interval" in printed
+
+
+def test_the_commands_that_recompute_costs_print_the_charge(released, tmp_path, capsys):
+    """As the page has them, in a program of its own that does not find stream-dp."""
+    study = released[0] / "work.toml"
+    (tmp_path / "check.json").write_text(json.dumps(json_output(capsys, "check", study)), "utf-8")
+    out = tmp_path / "out" / "patterns"
+    out.parent.mkdir()
+    assert main(["export", str(study), "patterns", str(out), "--format", "csv"]) == 0
+    script = EXAMPLES / "recompute_costs.py"
+    command = [sys.executable, "-S", str(script), str(study), "check.json", "out"]
+    env = {"PYTHONPATH": str(Path(np.__file__).parents[1])}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("patterns: 0.05 is equal to the charge 1/20 up to 2026-04"), done
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import ast
 import json
 import runpy
-import subprocess
 import sys
 import tomllib
 from fractions import Fraction
@@ -13,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from kit import fork_server
-from kit.commands import json_output
 from kit.kinds_of_releases import public_log_of, published, study_of
 
 import stream_dp
+from stream_dp.planning import panel_errors
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
-from stream_dp.services.commands.cli import main
 from stream_dp.study.families import PANEL_FAMILIES, Kind
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,6 +42,12 @@ POPULATIONS = {
     "late": {"neighbours": "add_remove"},
     "closed": {"neighbours": "add_remove", "population": {"closed": True}},
 }
+
+
+@pytest.fixture(autouse=True)
+def no_simulated_errors(monkeypatch):
+    """The errors of panels are not what these studies are for."""
+    monkeypatch.setattr(panel_errors, "simulated_errors", lambda *study, **work: ())
 
 
 @pytest.fixture(scope="module")
@@ -116,21 +119,6 @@ def test_it_imports_numpy_and_the_standard_library_alone():
                 assert {alias.name for alias in node.names} <= allowed
             if isinstance(node, ast.ImportFrom):
                 assert node.module in allowed
-
-
-def test_the_commands_of_the_page_print_the_charge(tmp_path, capsys):
-    """As the page has it, in a program of its own that does not find stream-dp."""
-    fork_server.run(EXAMPLES / "run_a_study.py", ".", cwd=tmp_path, env={})
-    study = tmp_path / "work.toml"
-    (tmp_path / "check.json").write_text(json.dumps(json_output(capsys, "check", study)), "utf-8")
-    out = tmp_path / "out" / "patterns"
-    out.parent.mkdir()
-    assert main(["export", str(study), "patterns", str(out), "--format", "csv"]) == 0
-    command = [sys.executable, "-S", str(SCRIPTS[0]), str(study), "check.json", "out"]
-    env = {"PYTHONPATH": str(Path(np.__file__).parents[1])}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("patterns: 0.05 is equal to the charge 1/20 up to 2026-04"), done
 
 
 @pytest.mark.parametrize("symbols", [["yes", "no"], ["yes", "no", "ill"]], ids=len)
