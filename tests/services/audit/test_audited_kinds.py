@@ -42,13 +42,12 @@ SHARES = {Kind.MWEM: 0.92, Kind.HPD_FIXED: 0.92, Kind.HPD_GEN: 0.92, Kind.HPD_EV
 
 # Kinds whose fits take long: fewer runs in the suite, which find a quarter of the variance.
 HPD = {Kind.HPD_FIXED, Kind.HPD_GEN, Kind.HPD_EVENTS}
-SLOW = {Kind.HPD_GEN, Kind.HPD_EVENTS}
 FEW_RUNS = {Kind.MIXTURE, Kind.RAP, Kind.MATCH, Kind.SIZES, Kind.MWEM, *HPD}
 
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in Kind],
+    [pytest.param(k, marks=[pytest.mark.slow] * (k in HPD)) for k in Kind],
 )
 def test_a_kind_shows_its_declared_cost(kind: Kind) -> None:
     few = kind in FEW_RUNS
@@ -61,10 +60,13 @@ def test_a_kind_shows_its_declared_cost(kind: Kind) -> None:
     assert 0.1 < result.counted_bound / result.pair_rho < 1
 
 
-# The fits of these kinds are compiled again for each new choice.
+# Kinds without choices: audits that take seconds find half of the variance, below.
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(k, marks=[pytest.mark.slow] * (k in HPD)) for k in Kind],
+    [
+        pytest.param(k, marks=[pytest.mark.slow] * (k not in {Kind.WINDOW, Kind.SIZES}))
+        for k in Kind
+    ],
 )
 def test_too_little_noise_is_a_violation(kind: Kind) -> None:
     share, runs = (Fraction(1, 4), 25) if kind in FEW_RUNS else (Fraction(1, 2), 200)
@@ -75,7 +77,9 @@ def test_too_little_noise_is_a_violation(kind: Kind) -> None:
     assert result.lower_bound > 1.1 * result.rho
 
 
-@pytest.mark.parametrize("kind", [Kind.MIXTURE, Kind.MATCH, Kind.SIZES])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(Kind.MIXTURE, marks=pytest.mark.slow), Kind.MATCH, Kind.SIZES]
+)
 def test_a_data_set_that_people_join_costs_what_it_declares(kind: Kind) -> None:
     result = prepared(audited_study(kind, "add_remove")).run(SeededNoise(3), 25)
     assert result.pair_rho == pytest.approx(0.5)
