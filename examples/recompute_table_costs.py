@@ -2,9 +2,12 @@
 
 import itertools
 import math
+import operator
+import re
 from fractions import Fraction
 
 MOST_PATTERNS = 1 << 16  # of agreement between two rows that are tried
+MOST_ANSWERS = 1 << 10  # of numbers in sums that are tried
 
 
 class Skipped(Exception):
@@ -22,11 +25,13 @@ def table_cost(study, release, rows):
         seen.add(row["query"])
         for name, value in cell.items():
             blocks[-1][0][name].add(value)
-    declared = {name: set() for name in release["attributes"]}
+    declared, sums = {name: set() for name in release["attributes"]}, {}
     for name, values in itertools.chain.from_iterable(values.items() for values, _ in blocks):
-        if name not in declared:
+        if name not in declared and "*" not in name:
             raise Skipped(f"column {name}, which is made of others, is not recomputed")
-        declared[name].add(len(values))
+        declared.setdefault(name, set()).add(len(values))
+        if "*" in name:
+            sums[name] = values
     if study["study"]["neighbours"] == "add_remove":
         lengths = [
             math.prod(len(v) * (len(v) - 1) for v in values.values()) for values, _ in blocks
@@ -36,9 +41,11 @@ def table_cost(study, release, rows):
     states = [("agree", "differ", "merged")[: 2 + (len(n) > 1)] for n in declared.values()]
     if math.prod(map(len, states)) > MOST_PATTERNS:
         raise Skipped("too many patterns of agreement")
-    costs = []
+    costs, possible = [], possible_agreements(study, sums)
     for pattern in itertools.product(*states):
         state, cost = dict(zip(declared, pattern, strict=True)), Fraction(0)
+        if sums and tuple(state[name] == "agree" for name in possible[0]) not in possible[1]:
+            continue
         for values, variance in blocks:
             length = inner = 1  # of the vector n e_x - 1 of a value x, over all columns
             for name, n in ((name, len(own)) for name, own in values.items()):
@@ -48,6 +55,38 @@ def table_cost(study, release, rows):
             cost += Fraction(length - inner) / variance
         costs.append(cost)
     return max(costs), f"{len(costs)} patterns of agreement of two rows"
+
+
+def possible_agreements(study, sums):
+    """The columns of sums of numbers, and whether two rows agree in each: of all pairs of rows.
+
+    sums: by a column such as 2*age-1*income, its cells such as ..10, 11..20, 21.. and absent.
+    """
+    terms = {name: re.findall(r"([+-]?[0-9]+)\*(\w+)", name) for name in sums}
+    names = sorted({number for own in terms.values() for _, number in own})
+    answers = []
+    for name in names:
+        attribute = study["attributes"][name]
+        scale = attribute["number"]
+        points = range(scale["least"], scale["most"] + 1, scale.get("step", 1))
+        none = ["absent"] * (attribute["missing"] == "absent") + attribute.get("special", [])
+        answers.append([(x, sum(x >= edge for edge in attribute["bins"])) for x in points])
+        answers[-1] += [(None, word) for word in none]
+    if math.prod(map(len, answers)) > MOST_ANSWERS:
+        raise Skipped("sums of too many numbers")
+    rows = set()
+    for answered in itertools.product(*answers):
+        row, value = [code for _, code in answered], dict(zip(names, answered, strict=True))
+        for name, own in terms.items():
+            numbers = [(int(weight), value[number][0]) for weight, number in own]
+            ends = [int(cell.split("..")[1]) for cell in sums[name] if re.search(r"\.\.-?\d", cell)]
+            absent = any(x is None for _, x in numbers)
+            row.append(
+                "absent" if absent else sum(sum(w * x for w, x in numbers) > e for e in ends)
+            )
+        rows.add(tuple(row))
+    pairs = itertools.product(rows, repeat=2)
+    return (*names, *sums), {tuple(map(operator.eq, *pair)) for pair in pairs}
 
 
 def independent_cost(study, rows):

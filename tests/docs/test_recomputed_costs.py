@@ -15,6 +15,10 @@ import pytest
 from kit.kinds_of_releases import public_log_of, published, study_of
 
 import stream_dp
+from stream_dp.batch.people.people_plan import all_pairs_plan
+from stream_dp.batch.people.people_table import study_people
+from stream_dp.batch.people.projections import linear_residuals
+from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.planning import panel_errors
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
@@ -142,6 +146,35 @@ def test_panels_of_an_open_population_cost_their_charges(recompute, tmp_path, ca
     lines = printed(recompute, capsys, tmp_path, study, run(study))
     for line in lines.values():
         assert "is equal to the charge 5/4 up to 2026-05; tried: " in line, lines
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_sums_of_numbers_cost_their_charge(recompute, tmp_path, capsys, relation):
+    """Measured as the plan says: all at once, so that noisy answers decide nothing."""
+    number = {"number": {"least": 0, "most": 5}, "bins": [1, 2, 3, 4, 5], "missing": 0}
+    study = declared({"neighbours": relation, "population": {"size": 200}}, age=number)
+    if relation == "add_remove":
+        del study["study"]["population"]
+    study["releases"] = [
+        {"name": "answers", "kind": "rap", "attributes": ["age", "sex"], "share": 1, "every": 5}
+        | {"linear": [{"random": 2, "seed": 5}]}
+    ]
+    parsed = stream_dp.parse_study(study)
+    (release,) = parsed.batches
+    residuals = linear_residuals(study_people(parsed, release), release)
+    plan, noisy, rows, number = all_pairs_plan(residuals, release), NoisyAnswers.none(), [], 0
+    while (phase := plan.phase(number, noisy)) is not None:
+        variances = phase.variances(residuals)
+        for i in phase.candidates:
+            texts = residuals.texts(residuals.rows([i]))
+            rows += [{"query": text, "variance": str(variances[i])} for text in texts]
+        exact = np.full(len(residuals.rows(phase.candidates)), 10**6)
+        noisy = noisy.joined(residuals, phase.candidates, exact, variances)
+        number += 1
+    (tmp_path / "answers").mkdir()
+    pa.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / "answers" / "measurements.csv")
+    recompute(study, summary(plan_study(parsed)).as_dict(), tmp_path)
+    assert " is equal to the charge 5 " in capsys.readouterr().out
 
 
 def test_the_study_of_the_sipp_costs_its_charge(recompute, tmp_path, capsys):
