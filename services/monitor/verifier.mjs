@@ -324,7 +324,8 @@ function labels({ every, first, count }) {
   const pad = (n) => String(n).padStart(2, "0"), day = (n) => new Date(n * 864e5).toISOString().slice(0, 10), [year, part] = first.split(/-[WQ]?/).map(Number);
   const monday = (y) => { const jan4 = Date.UTC(y, 0, 4) / 864e5; return jan4 - ((jan4 + 3) % 7); };
   const week = (n) => { let y = year; while (monday(y + 1) <= n) y++; return `${y}-W${pad((n - monday(y)) / 7 + 1)}`; };
-  const label = { step: (i) => String(Number(first) + i), day: (i) => day(Date.parse(first) / 864e5 + i), week: (i) => week(monday(year) + 7 * (part - 1 + i)),
+  const clock = (n, end) => `${new Date(Date.parse(first.replace(/(T..)Z/, "$1:00Z")) + n).toISOString().slice(0, end)}Z`;
+  const label = { minute: (i) => clock(i * 6e4, 16), hour: (i) => clock(i * 36e5, 13), step: (i) => String(Number(first) + i), day: (i) => day(Date.parse(first) / 864e5 + i), week: (i) => week(monday(year) + 7 * (part - 1 + i)),
     month: (i) => `${year + Math.floor((part - 1 + i) / 12)}-${pad(((part - 1 + i) % 12) + 1)}`,
     quarter: (i) => `${year + Math.floor((part - 1 + i) / 4)}-Q${((part - 1 + i) % 4) + 1}`, year: (i) => String(year + i) }[every];
   return Array.from({ length: count }, (_, i) => label(i));

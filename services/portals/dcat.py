@@ -20,6 +20,8 @@ _CONTEXT = {
 }
 _EU = "http://publications.europa.eu/resource/authority"
 _FREQUENCIES = {
+    "minute": "1MIN",
+    "hour": "HOURLY",
     "day": "DAILY",
     "week": "WEEKLY",
     "month": "MONTHLY",
@@ -27,7 +29,15 @@ _FREQUENCIES = {
     "year": "ANNUAL",
     "step": "IRREG",
 }
-_RESOLUTIONS = {"day": "P1D", "week": "P7D", "month": "P1M", "quarter": "P3M", "year": "P1Y"}
+_RESOLUTIONS = {
+    "minute": "PT1M",
+    "hour": "PT1H",
+    "day": "P1D",
+    "week": "P7D",
+    "month": "P1M",
+    "quarter": "P3M",
+    "year": "P1Y",
+}
 
 
 def dcat(description: Description) -> bytes:

@@ -35,8 +35,14 @@ def long_tables(periods: Periods, panel: Panel, day: pa.DataType) -> Iterator[pa
 
 
 def long_table(periods: Periods, panel: Panel) -> pa.Table:
-    """The columns row, period and the attributes; a period is a step's number or its first day."""
+    """The columns row, period and the attributes.
+
+    A period is a step's number, or the first moment of any other period.
+    """
     table = pa.concat_tables(long_tables(periods, panel, pa.timestamp("ms")))
-    if not pc.all(pc.is_null(table["first_day"])).as_py():
-        table = table.set_column(1, "period", table["first_day"])
+    if periods.every != "step":
+        starts = [periods.start(periods.numbers[label]) for label in panel.periods]
+        numbers = pc.index_in(table["period"], value_set=pa.array(panel.periods))
+        moments = pa.array(starts, pa.timestamp("ms")).take(numbers.combine_chunks())
+        table = table.set_column(1, "period", moments)
     return table.drop_columns(["first_day", "last_day"])

@@ -7,7 +7,7 @@ a part in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 
@@ -28,8 +28,11 @@ ANY = "{}"  # in a format: text without a meaning
 OFFSET = r"(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)"
 
 # By what a text names, the lengths of periods that it decides.
+_DAYS: tuple[PeriodUnit, ...] = ("day", "week", "month", "quarter", "year")
 _DECIDES: Mapping[PeriodUnit, tuple[PeriodUnit, ...]] = {
-    "day": ("day", "week", "month", "quarter", "year"),
+    "minute": ("minute", "hour", *_DAYS),
+    "hour": ("hour", *_DAYS),
+    "day": _DAYS,
     "week": ("week",),
     "month": ("month", "quarter", "year"),
     "quarter": ("quarter", "year"),
@@ -69,16 +72,35 @@ _HELP = (
 
 @dataclass(frozen=True)
 class Moment:
-    """A day, or an instant with its distance from UTC."""
+    """A day, with the clock where a text has one, or an instant with its distance from UTC.
 
-    day: date
+    unit: the length of the shortest period that the text decides.
+    """
+
+    written: datetime
+    unit: PeriodUnit = "day"
     instant: datetime | None = None
 
-    def local(self, zone: tzinfo | None) -> date:
-        """The day in a zone. A day without an instant, or without a zone, stays as written."""
+    def local(self, zone: tzinfo | None) -> datetime:
+        """The time in a zone. A time without an instant, or without a zone, stays as written."""
         if self.instant is None or zone is None:
-            return self.day
-        return self.instant.astimezone(zone).date()
+            return self.written
+        return self.instant.astimezone(zone).replace(tzinfo=None)
+
+    def universal(self, zone: tzinfo | None) -> datetime:
+        """The time of UTC; `zone` is that of a time without a distance from UTC.
+
+        Raises ValueError without either, and for a time of which the zone has two or none.
+        """
+        instant = self.instant
+        if instant is None:
+            if zone is None:
+                raise ValueError("zone")
+            first, second = (self.written.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+            if first.utcoffset() != second.utcoffset():
+                raise ValueError("clocks change")
+            instant = first
+        return instant.astimezone(UTC).replace(tzinfo=None)
 
 
 Reader = Callable[[str], Moment | None]
@@ -95,10 +117,10 @@ def date_reader(text: str, every: PeriodUnit, months: Mapping[str, int] = ENGLIS
     The function returns None for every other text, and raises ValueError or OverflowError outside
     of the calendar.
 
-    >>> date_reader("%b %Y", "month")("Jan 2021").day
-    datetime.date(2021, 1, 1)
-    >>> date_reader("%tm", "month")("732").day
-    datetime.date(2021, 1, 1)
+    >>> date_reader("%b %Y", "month")("Jan 2021").written
+    datetime.datetime(2021, 1, 1, 0, 0)
+    >>> date_reader("%tm", "month")("732").written
+    datetime.datetime(2021, 1, 1, 0, 0)
 
     Raises UserError for a format that does not decide a period of this length.
     """
@@ -175,14 +197,21 @@ def _named_unit(text: str, fields: set[str]) -> PeriodUnit:
     if len(month) > 1:
         raise UserError(f"dates: '{text}' has two months; write {ANY} for one of them")
     if "V" in fields and not month and (year or "G" in fields):
-        return "day" if "u" in fields else "week"
+        return _shortest(fields) if "u" in fields else "week"
     if "j" in fields and year:
-        return "day"
+        return _shortest(fields)
     if year and month:
-        return "day" if "d" in fields else "month"
+        return _shortest(fields) if "d" in fields else "month"
     if year and "d" not in fields:
         return "quarter" if "q" in fields else "year"
     raise UserError(f"dates: '{text}' names no period; {_HELP}")
+
+
+def _shortest(fields: Container[str]) -> PeriodUnit:
+    """The shortest period that a day with these directives decides."""
+    if "H" not in fields and not ("I" in fields and "p" in fields):
+        return "day"
+    return "minute" if "M" in fields else "hour"
 
 
 def _text_reader(pattern: re.Pattern[str], months: Mapping[str, int]) -> Reader:
@@ -232,7 +261,11 @@ def moment_of(fields: Mapping[str, str | None], months: Mapping[str, int]) -> Mo
         raise ValueError("second")
     moment = datetime(day.year, day.month, day.day, hour, minute, min(second, 59))
     offset = fields.get("z")
-    return Moment(day, None if offset is None else moment.replace(tzinfo=_offset(offset.strip())))
+    return Moment(
+        moment,
+        _shortest([name for name, text in fields.items() if text is not None]),
+        None if offset is None else moment.replace(tzinfo=_offset(offset.strip())),
+    )
 
 
 def _offset(text: str) -> timezone:
@@ -254,29 +287,29 @@ def _number_reader(moment: Callable[[int], Moment]) -> Reader:
     return read
 
 
-_UNIX = date(1970, 1, 1)
-_STATA = date(1960, 1, 1)
+_UNIX = datetime(1970, 1, 1)
+_STATA = datetime(1960, 1, 1)
 
 
-def _days(since: date) -> Callable[[int], Moment]:
+def _days(since: datetime) -> Callable[[int], Moment]:
     return lambda n: Moment(since + timedelta(days=n))
 
 
 def _fraction_of_second(parts: int) -> Callable[[int], Moment]:
     def moment(n: int) -> Moment:
-        instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=n // parts)
-        return Moment(instant.date(), instant)
+        written = _UNIX + timedelta(seconds=n // parts)
+        return Moment(written, "minute", written.replace(tzinfo=UTC))
 
     return moment
 
 
 def _stata_month(n: int) -> Moment:
-    return Moment(date(1960 + n // 12, n % 12 + 1, 1))
+    return Moment(datetime(1960 + n // 12, n % 12 + 1, 1))
 
 
 def _stata_week(n: int) -> Moment:
     # Stata's weeks begin on 1 January. The fourth day lies in the ISO week with most of its days.
-    return Moment(date(1960 + n // 52, 1, 1) + timedelta(days=7 * (n % 52) + 3))
+    return Moment(datetime(1960 + n // 52, 1, 1) + timedelta(days=7 * (n % 52) + 3))
 
 
 # Numbers that count time, by their names in Stata, in Avro and in spreadsheets: what they name, and
@@ -286,11 +319,11 @@ NUMBERS: Mapping[str, tuple[PeriodUnit, Callable[[int], Moment]]] = {
     "%tw": ("week", _stata_week),
     "%tm": ("month", _stata_month),
     "%tq": ("quarter", lambda n: _stata_month(3 * n)),
-    "%tc": ("day", lambda n: _days(_STATA)(n // 86_400_000)),
-    "excel": ("day", _days(date(1899, 12, 30))),
+    "%tc": ("minute", lambda n: Moment(_STATA + timedelta(seconds=n // 1000), "minute")),
+    "excel": ("day", _days(datetime(1899, 12, 30))),
     "date": ("day", _days(_UNIX)),
-    "timestamp-seconds": ("day", _fraction_of_second(1)),
-    "timestamp-millis": ("day", _fraction_of_second(10**3)),
-    "timestamp-micros": ("day", _fraction_of_second(10**6)),
-    "timestamp-nanos": ("day", _fraction_of_second(10**9)),
+    "timestamp-seconds": ("minute", _fraction_of_second(1)),
+    "timestamp-millis": ("minute", _fraction_of_second(10**3)),
+    "timestamp-micros": ("minute", _fraction_of_second(10**6)),
+    "timestamp-nanos": ("minute", _fraction_of_second(10**9)),
 }

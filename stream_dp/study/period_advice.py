@@ -16,7 +16,7 @@ from stream_dp.errors import UserError
 
 from .date_formats import ANY, ENGLISH_MONTHS, NUMBERS
 from .period_texts import PeriodTexts
-from .periods import Periods
+from .periods import CLOCK_UNITS, EXAMPLES, Periods
 
 _MOST_FORMATS = 400  # tried for a text
 _TOKENS = re.compile(r"[0-9]+|[^\W\d_]+|[\W_]+?(?=\w|$)|_+")
@@ -68,6 +68,9 @@ def period_advice(
         return others
     texts = [text for text in texts if text not in outside]
     readers = _counted(periods, texts, months)
+    if not readers and periods.every in CLOCK_UNITS:
+        example = f"{EXAMPLES['minute'].removesuffix('Z')}+01:00"
+        return f"{labels[0]} to {labels[-1]}; write a time with its distance from UTC: {example}"
     if not readers:
         return f"{labels[0]} to {labels[-1]}; say what a text of the file means: {mapping}"
     count = max(len(named) for named in readers.values())

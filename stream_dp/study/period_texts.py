@@ -14,13 +14,14 @@ from zoneinfo import ZoneInfo
 from stream_dp.errors import UserError, visible
 
 from .date_formats import ANY, ENGLISH_MONTHS, OFFSET, Moment, Reader, date_reader, moment_of
-from .periods import EXAMPLES, Periods, PeriodUnit, Schedule
+from .periods import CLOCK_UNITS, EXAMPLES, Periods, PeriodUnit, Schedule
 
 _LONGEST = 64  # characters of a text that may name a period
 _YEAR = r"(?P<Y>[0-9]{4})"
 _GAP = r"[-/._ ]"
 # Other spellings of a label, by the length of the study's periods.
 _SPELLINGS = {
+    "hour": (_YEAR + r"-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})[T ](?P<H>[0-9]{2})(?P<z>" + OFFSET + ")",),
     "week": (
         r"(?P<G>[0-9]{4})[-/._ ]?W(?P<V>[0-9]{1,2})",
         r"W(?P<V>[0-9]{1,2})[-/._ ]?(?P<G>[0-9]{4})",
@@ -71,7 +72,9 @@ class PeriodTexts:
     dates: the format of dates, see `date_formats.date_reader`. Texts that it reads are read by it
         alone. Beside it only texts count that no order of day and month changes.
     zone: the time zone whose days count for times with a distance from UTC; by default the zone of
-        the study's schedule. Without one the day counts that is written.
+        the study's schedule. Without one the day counts that is written. Hours and minutes are
+        those of UTC: a time without a distance from UTC names one only if the zone is declared
+        and has this time once.
     meanings: the label by text. `{}` in a text stands for any text, which `{}` in the label
         repeats. If every step of a study has a text, no other text names a step.
     months: the numbers of months by their names in small letters.
@@ -136,7 +139,9 @@ class PeriodTexts:
             moment = self._moment(text.strip().translate(_ASCII))
         except (ValueError, OverflowError):
             return False
-        return moment is not None and moment.instant is not None
+        if moment is None or self._periods.every in CLOCK_UNITS:
+            return False
+        return moment.instant is not None
 
     def _declare(self, text: str, meant: str) -> None:
         """Takes the meaning of a text. Raises UserError."""
@@ -190,9 +195,18 @@ class PeriodTexts:
             return None if match is None else str(int(match[1] + match[2]))
         try:
             moment = self._moment(text)
-            return None if moment is None else self._periods.label_of(moment.local(self.zone))
+            return None if moment is None else self._label_around(moment)
         except (ValueError, OverflowError):
             return None
+
+    def _label_around(self, moment: Moment) -> str | None:
+        """Returns the label of the period around a moment. Raises ValueError or OverflowError."""
+        every = self._periods.every
+        if every not in CLOCK_UNITS:
+            return self._periods.label_of(moment.local(self.zone))
+        if moment.unit == "day" or (every, moment.unit) == ("minute", "hour"):
+            return None
+        return self._periods.label_of(moment.universal(self.zone))
 
     def _moment(self, text: str) -> Moment | None:
         """Reads a text. Raises ValueError or OverflowError outside of the calendar."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -22,9 +22,13 @@ from pydantic import (
 
 MOST_OPEN = 600  # periods of a study without a horizon
 WITHOUT_HORIZON = "a study with periods.count = 'open' has no last period"
-PeriodUnit = Literal["day", "week", "month", "quarter", "year", "step"]
+PeriodUnit = Literal["minute", "hour", "day", "week", "month", "quarter", "year", "step"]
+# Their periods are those of UTC: where clocks change, an hour of local time is there twice.
+CLOCK_UNITS = ("minute", "hour")
 
 _SHAPE = {
+    "minute": r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})Z",
+    "hour": r"(\d{4})-(\d{2})-(\d{2})T(\d{2})Z",
     "day": r"(\d{4})-(\d{2})-(\d{2})",
     "week": r"(\d{4})-W(\d{2})",
     "month": r"(\d{4})-(\d{2})",
@@ -33,6 +37,8 @@ _SHAPE = {
     "step": r"(-?\d{1,9})",
 }
 EXAMPLES: dict[PeriodUnit, str] = {
+    "minute": "2021-01-31T05:07Z",
+    "hour": "2021-01-31T05Z",
     "day": "2021-01-31",
     "week": "2021-W05",
     "month": "2021-01",
@@ -40,6 +46,8 @@ EXAMPLES: dict[PeriodUnit, str] = {
     "year": "2021",
     "step": "1",
 }
+# Characters of an ISO date and time that name a period.
+_LENGTHS = {"year": 4, "month": 7, "day": 10, "hour": 13, "minute": 16}
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
@@ -52,14 +60,17 @@ def duration_seconds(text: str) -> int:
 
 
 class Schedule(BaseModel):
-    """Close by the calendar: `grace` after `at` (local time) on the day the period ends."""
+    """Close by the calendar: `grace` after `at` (local time) on the day the period ends.
+
+    Hours and minutes close `grace` after their end.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     zone: str
     """The time zone of `at`, such as `Europe/Lisbon`."""
     at: time = time(0)
-    """The local time of day, on the day after the period's last."""
+    """The local time of day, on the day after the period's last. Hours and minutes have none."""
     grace: str = "0s"
     """How long after `at` reports are still accepted: `3d`, `12h`, `30m`, `10s`."""
     delay: str = "1h"
@@ -97,15 +108,16 @@ class Periods(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     every: PeriodUnit
-    """The length of a period; `step` stands for numbers without a calendar."""
+    """The length of a period; `step` stands for numbers without a calendar. Hours and minutes are
+    those of UTC, so that every label is unique where clocks change."""
     count: Annotated[int, Field(ge=1, le=10_000, strict=True)]
     """The number of periods: the horizon. `"open"`: the study has no horizon, and ends when nobody
     closes another period. It publishes totals, at most 600 periods of them."""
     open: Literal[True] | None = None
     """Whether the study has no horizon; in a study file `count = "open"`."""
     first: str
-    """The first period, as ISO writes it (`2021-01-31`, `2021-W05`, `2021-01`, `2021-Q1`, `2021`),
-    or a number with `every = "step"`."""
+    """The first period, as ISO writes it (`2021-01-31T05:07Z`, `2021-01-31T05Z`, `2021-01-31`,
+    `2021-W05`, `2021-01`, `2021-Q1`, `2021`), or a number with `every = "step"`."""
     close: Annotated[
         Annotated[Literal["marker"], Tag("word")] | Annotated[Schedule, Tag("table")],
         Discriminator(lambda close: "word" if isinstance(close, str) else "table"),
@@ -145,7 +157,8 @@ class Periods(BaseModel):
             try:
                 _start(unit, first, 0), _start(unit, first, info.data.get("count", 1))
             except (ValueError, OverflowError):
-                raise ValueError(f"must name a {unit} such as '{EXAMPLES[unit]}'") from None
+                article = "an" if unit == "hour" else "a"
+                raise ValueError(f"must name {article} {unit} such as '{EXAMPLES[unit]}'") from None
         return first
 
     @field_validator("close")
@@ -155,6 +168,9 @@ class Periods(BaseModel):
     ) -> Literal["marker"] | Schedule:
         if isinstance(close, Schedule) and info.data.get("every") == "step":
             raise ValueError("a schedule needs calendar periods; with every = 'step' use 'marker'")
+        every = info.data.get("every")
+        if isinstance(close, Schedule) and every in CLOCK_UNITS and close.at != time(0):
+            raise ValueError(f"at: every {every} closes at its end; leave 'at' out")
         return close
 
     @field_validator("delay")
@@ -192,11 +208,19 @@ class Periods(BaseModel):
         """Period number, from 1, by label."""
         return {label: i + 1 for i, label in enumerate(self.labels)}
 
+    def start(self, number: int) -> datetime | None:
+        """The first moment of a period, without a zone; None for steps.
+
+        It is midnight of a day, and of UTC for hours and minutes.
+        """
+        return None if self.every == "step" else self._start(number - 1)
+
     def days(self, number: int) -> tuple[date, date] | None:
         """The first and the last day of a period; None for steps."""
         if self.every == "step":
             return None
-        return self._start(number - 1), self._start(number) - timedelta(days=1)
+        last = self._start(number) - timedelta(microseconds=1)
+        return self._start(number - 1).date(), last.date()
 
     @cached_property
     def longest(self) -> float:
@@ -207,18 +231,22 @@ class Periods(BaseModel):
         if self.every == "step":
             return 0.0
         starts = [self._start(number) for number in range(self.count + 1)]
-        days = max(next_start - start for start, next_start in pairwise(starts)).days
+        length = max(end - start for start, end in pairwise(starts)).total_seconds()
         if not isinstance(self.close, Schedule):
-            return 86400.0 * days
+            return length
         at = timedelta(hours=self.close.at.hour, minutes=self.close.at.minute)
-        return 86400.0 * days + at.total_seconds() + duration_seconds(self.close.grace)
+        return length + at.total_seconds() + duration_seconds(self.close.grace)
 
     def close_time(self, number: int) -> float | None:
         """The time of the close of period `number`, in Unix seconds; None with markers."""
         if not isinstance(self.close, Schedule):
             return None
-        end = datetime.combine(self._start(number), self.close.at, ZoneInfo(self.close.zone))
-        return end.timestamp() + duration_seconds(self.close.grace)
+        end = self._start(number)
+        if self.every in CLOCK_UNITS:
+            moment = end.replace(tzinfo=UTC)
+        else:
+            moment = datetime.combine(end, self.close.at, ZoneInfo(self.close.zone))
+        return moment.timestamp() + duration_seconds(self.close.grace)
 
     def release_time(self, number: int) -> float | None:
         """The scheduled time of a period's releases, in Unix seconds: a public constant.
@@ -233,9 +261,9 @@ class Periods(BaseModel):
             return close_time + duration_seconds(self.close.delay)
         if self.every == "step":
             return None
-        return datetime.combine(self._start(number), time(0), ZoneInfo("UTC")).timestamp()
+        return self._start(number).replace(tzinfo=UTC).timestamp()
 
-    def _start(self, offset: int) -> date:
+    def _start(self, offset: int) -> datetime:
         return _start(self.every, self.first, offset)
 
     def _label(self, offset: int) -> str:
@@ -243,22 +271,24 @@ class Periods(BaseModel):
             return str(int(self.first) + offset)
         return self.label_of(self._start(offset))
 
-    def label_of(self, day: date) -> str:
-        """The label of the calendar period around `day`, inside or outside the horizon.
+    def label_of(self, moment: datetime) -> str:
+        """The label of the calendar period around a moment, inside or outside the horizon.
+
+        moment: of local time; of UTC for hours and minutes.
 
         Raises ValueError for steps, which have no calendar.
         """
         if self.every == "step":
             raise ValueError("step")
         if self.every == "week":
-            year, week, _ = day.isocalendar()
+            year, week, _ = moment.isocalendar()
             return f"{year:04d}-W{week:02d}"
-        return {
-            "day": day.isoformat(),
-            "month": f"{day.year:04d}-{day.month:02d}",
-            "quarter": f"{day.year:04d}-Q{(day.month + 2) // 3}",
-            "year": f"{day.year:04d}",
-        }[self.every]
+        if self.every == "quarter":
+            return f"{moment.year:04d}-Q{(moment.month + 2) // 3}"
+        text = moment.isoformat()
+        if self.every in CLOCK_UNITS:
+            return f"{text[: _LENGTHS[self.every]]}Z"
+        return text[: _LENGTHS[self.every]]
 
 
 def period_text(label: object) -> object:
@@ -266,22 +296,30 @@ def period_text(label: object) -> object:
     return str(label) if isinstance(label, (int, date)) else label
 
 
-def _start(unit: PeriodUnit, first: str, offset: int) -> date:
-    """First day of the period `offset` periods after `first`. Raises ValueError, OverflowError."""
+def _start(unit: PeriodUnit, first: str, offset: int) -> datetime:
+    """First moment of the period `offset` periods after `first`.
+
+    Raises ValueError, OverflowError.
+    """
     match = re.fullmatch(_SHAPE[unit], first)
     if match is None:
         raise ValueError("shape")
     a, *rest = (int(group) for group in match.groups())
-    if unit == "day":
-        return date(a, rest[0], rest[1]) + timedelta(days=offset)
-    if unit == "week":
-        return date.fromisocalendar(a, rest[0], 1) + timedelta(weeks=offset)
-    if unit == "year":
-        return date(a + offset, 1, 1)
-    if unit == "step":
-        return date.min
+    match unit:
+        case "minute" | "hour":
+            length = timedelta(minutes=1) if unit == "minute" else timedelta(hours=1)
+            return datetime.fromisoformat(first).replace(tzinfo=None) + offset * length
+        case "day":
+            return datetime(a, rest[0], rest[1]) + timedelta(days=offset)
+        case "week":
+            monday = datetime.fromisocalendar(a, rest[0], 1)
+            return monday + timedelta(weeks=offset)
+        case "year":
+            return datetime(a + offset, 1, 1)
+        case "step":
+            return datetime.min
     months = rest[0] - 1 if unit == "month" else 3 * (rest[0] - 1)
     if not 0 <= months < 12:
         raise ValueError("month")
     months += offset * (3 if unit == "quarter" else 1)
-    return date(a + months // 12, months % 12 + 1, 1)
+    return datetime(a + months // 12, months % 12 + 1, 1)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from stream_dp.study.period_texts import PeriodTexts
 from stream_dp.study.periods import Periods, Schedule, duration_seconds
 
 HOUR = 3600
@@ -21,6 +22,8 @@ def utc(*when):
 @pytest.mark.parametrize(
     ("every", "first", "labels"),
     [
+        ("minute", "2020-12-31T23:59Z", ["2020-12-31T23:59Z", "2021-01-01T00:00Z"]),
+        ("hour", "2024-02-28T23Z", ["2024-02-28T23Z", "2024-02-29T00Z", "2024-02-29T01Z"]),
         ("day", "2024-02-28", ["2024-02-28", "2024-02-29", "2024-03-01"]),
         ("day", "2023-02-28", ["2023-02-28", "2023-03-01"]),
         ("day", "2021-12-31", ["2021-12-31", "2022-01-01"]),
@@ -59,6 +62,12 @@ def test_calendar_labels_are_consecutive_and_iso(first, count):
 @pytest.mark.parametrize(
     ("every", "first"),
     [
+        ("minute", "2021-01-31T05:07"),
+        ("minute", "2021-01-31T05:60Z"),
+        ("hour", "2021-01-31T24Z"),
+        ("hour", "2021-01-31T05"),
+        ("hour", "2021-01-31"),
+        ("hour", "9999-12-31T22Z"),
         ("day", "2021-02-29"),
         ("day", "2021-01"),
         ("week", "2021-W53"),
@@ -77,7 +86,7 @@ def test_calendar_labels_are_consecutive_and_iso(first, count):
     ],
 )
 def test_a_first_period_that_does_not_exist_is_refused_with_an_example(every, first):
-    with pytest.raises(ValidationError, match=f"must name a {every} such as '"):
+    with pytest.raises(ValidationError, match=f"must name an? {every} such as '"):
         Periods(first=first, every=every, count=2)
 
 
@@ -122,6 +131,8 @@ def test_a_marker_has_no_close_time_and_a_release_time_at_the_end_of_the_period(
 @pytest.mark.parametrize(
     ("every", "first", "end"),
     [
+        ("minute", "2024-02-28T23:59Z", (2024, 2, 29)),
+        ("hour", "2024-02-28T22Z", (2024, 2, 28, 23)),
         ("day", "2024-02-28", (2024, 2, 29)),
         ("week", "2020-W53", (2021, 1, 4)),
         ("month", "2021-12", (2022, 1, 1)),
@@ -132,6 +143,37 @@ def test_a_marker_has_no_close_time_and_a_release_time_at_the_end_of_the_period(
 def test_every_unit_closes_when_it_ends(every, first, end):
     periods = Periods(first=first, every=every, count=1, close={"zone": "UTC", "delay": "0s"})
     assert periods.close_time(1) == periods.release_time(1) == utc(*end)
+
+
+@pytest.mark.parametrize(("every", "seconds"), [("hour", HOUR), ("minute", 60)])
+@given(
+    st.datetimes(datetime(1990, 1, 1), datetime(2035, 1, 1)),
+    st.integers(1, 200),
+    st.sampled_from(["UTC", "Europe/Lisbon", "Australia/Lord_Howe", "Asia/Kolkata"]),
+)
+def test_hours_and_minutes_are_unique_in_every_zone_and_close_at_their_end(
+    every, seconds, first, count, zone
+):
+    form = "%Y-%m-%dT%HZ" if every == "hour" else "%Y-%m-%dT%H:%MZ"
+    close = {"zone": zone, "grace": "30s", "delay": "10s"}
+    periods = Periods(first=f"{first:{form}}", every=every, count=count, close=close)
+    start = datetime.strptime(periods.first, form).replace(tzinfo=ZoneInfo("UTC")).timestamp()
+    assert len(periods.numbers) == count
+    for i, label in enumerate(periods.labels):
+        moment = datetime.fromtimestamp(start + i * seconds, ZoneInfo("UTC"))
+        assert label == f"{moment:{form}}"
+        assert periods.close_time(i + 1) == start + (i + 1) * seconds + 30
+        assert periods.release_time(i + 1) == periods.close_time(i + 1) + 10
+        assert periods.days(i + 1) == (moment.date(), moment.date())
+        # What a report may write instead: local time with its distance from UTC.
+        local = moment.astimezone(ZoneInfo(zone)).isoformat()
+        assert PeriodTexts(periods).label(local) == label
+    assert periods.longest == seconds + 30
+
+
+def test_hours_have_no_time_of_day_at_which_they_close():
+    with pytest.raises(ValidationError, match="at: every hour closes at its end; leave 'at' out"):
+        Periods(first="2021-01-31T05Z", every="hour", count=2, close={"zone": "UTC", "at": "06:00"})
 
 
 def test_grace_and_delay_follow_the_local_time():

@@ -16,6 +16,9 @@ WEEKS = Periods(every="week", first="2020-W53", count=10)
 DAYS = Periods(every="day", first="2021-01-01", count=40)
 YEARS = Periods(every="year", first="2021", count=3)
 STEPS = Periods(every="step", first="1", count=5)
+# Lisbon's clocks go back from 02:00 to 01:00 at the hour 01Z.
+HOURS = Periods(every="hour", first="2021-10-30T22Z", count=12)
+MINUTES = Periods(every="minute", first="2021-01-31T05:00Z", count=90)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,11 @@ STEPS = Periods(every="step", first="1", count=5)
         (DAYS, "20210105", "2021-01-05"),
         (DAYS, "2021-01-05 12:00:00", "2021-01-05"),
         (YEARS, "2022-12-31", "2022"),
+        (HOURS, "2021-10-31T01:59:59Z", "2021-10-31T01Z"),
+        (HOURS, "2021-10-31 01:30+01:00", "2021-10-31T00Z"),
+        (HOURS, "2021-10-31T01+00", "2021-10-31T01Z"),
+        (MINUTES, "2021-01-31T05:07:59.9Z", "2021-01-31T05:07Z"),
+        (MINUTES, "2021-01-31T11:00+05:30", "2021-01-31T05:30Z"),
     ],
 )
 def test_texts_that_name_a_period(periods, text, label):
@@ -54,6 +62,12 @@ def test_texts_that_name_a_period(periods, text, label):
 @pytest.mark.parametrize(
     ("periods", "text"),
     [
+        (HOURS, "2021-10-31"),
+        (HOURS, "2021-10-31T05"),
+        (HOURS, "2021-10-31 05:00"),
+        (HOURS, "2021-10-31T12Z"),
+        (MINUTES, "2021-01-31T05Z"),
+        (MINUTES, "2021-01-31 05:07"),
         (MONTHS, "2022-01"),
         (MONTHS, "2022-01-31"),
         (MONTHS, "2021-02-30"),
@@ -225,3 +239,33 @@ def test_a_required_period_is_one_of_the_study():
     assert require_period(QUARTERS, "2021q3") == "2021-Q3"
     with pytest.raises(UserError, match="period '2024Q1': not one of the study's, 2021-Q1 to"):
         require_period(QUARTERS, "2024Q1")
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("2021-10-31 00:30", "2021-10-30T23Z"),
+        ("2021-10-31 01:30", None),  # this time was there twice
+        ("2021-10-31 02:00", "2021-10-31T02Z"),
+        ("2021-10-31 01:30+01:00", "2021-10-31T00Z"),
+        ("2021-10-31", None),
+    ],
+)
+@pytest.mark.parametrize("dates", [None, "%Y-%m-%d %H:%M{}"])
+def test_a_local_time_names_an_hour_where_the_zone_has_it_once(text, label, dates):
+    if dates is not None and "+" in text:
+        dates = "%Y-%m-%d %H:%M%z"
+    assert PeriodTexts(HOURS, dates, zone="Europe/Lisbon").label(text) == (label or text)
+
+
+def test_a_time_that_the_clocks_skip_names_no_hour():
+    spring = Periods(every="hour", first="2021-03-28T00Z", count=4)
+    texts = PeriodTexts(spring, zone="Europe/Lisbon")
+    assert texts.label("2021-03-28 01:30") == "2021-03-28 01:30"
+    assert texts.label("2021-03-28 02:30") == "2021-03-28T01Z"
+
+
+@pytest.mark.parametrize("dates", ["%Y-%m-%d", "date", "%tm", "%G-%V"])
+def test_a_format_without_a_clock_decides_no_hour(dates):
+    with pytest.raises(UserError, match="which decides no hour"):
+        PeriodTexts(HOURS, dates)

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 from stream_dp.study.date_formats import NUMBERS
 from stream_dp.study.period_texts import PeriodTexts
-from stream_dp.study.periods import Periods
+from stream_dp.study.periods import CLOCK_UNITS, Periods
 
 from .column_types import TIMES
 from .odd_values import Odd
@@ -66,12 +66,26 @@ class PeriodValues:
 
     def _number_label(self, text: str, kind: str) -> str | Odd | None:
         """The label of a number that counts time."""
+        if self._periods.every in CLOCK_UNITS and kind.startswith((LOCAL, "date", "excel")):
+            return self._local_label(text, kind)
         if kind.startswith(LOCAL):
             return self._known(self._readers(kind.removeprefix(LOCAL), "UTC").label(text))
         if self._texts.zone is None and kind.startswith("timestamp-"):
             midnight = int(text) % _DAY[kind.removeprefix("timestamp-")] == 0
             return self._everywhere(text, kind, midnight=midnight)
         return self._known(self._readers(kind, self._zone).label(text))
+
+    def _local_label(self, text: str, kind: str) -> str | Odd | None:
+        """The label of the hour or minute of local time that a number counts; None for days."""
+        if not kind.startswith(LOCAL):
+            return None
+        if self._texts.zone is None:
+            return Odd.ZONELESS
+        try:
+            written = NUMBERS[kind.removeprefix(LOCAL)][1](int(text)).written
+        except OverflowError:
+            return None
+        return self._known(self._texts.label(written.isoformat(" ")))
 
     def _text_label(self, text: str) -> str | Odd | None:
         if self._kind is not None and re.fullmatch("-?[0-9]+", text, re.ASCII):

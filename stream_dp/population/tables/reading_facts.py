@@ -14,6 +14,7 @@ from typing import Any
 
 from stream_dp.errors import UserError, visible
 from stream_dp.study.number_texts import NumberTexts
+from stream_dp.study.periods import CLOCK_UNITS
 from stream_dp.study.study_text import toml_key, toml_value
 
 from .column_layout import TableLayout
@@ -256,9 +257,10 @@ def _period_texts(reading: Reading) -> str:
     if layout.dates is not None:
         words.append(f"dates as {layout.dates}")
     elif periods.every != "step":
-        words.append("or dates in them")
+        words.append(f"or {'times' if periods.every in CLOCK_UNITS else 'dates'} in them")
     words += [f"names of months in {', '.join(layout.languages)}"] * bool(layout.languages)
-    words += [f"days of {zone}"] * (zone is not None)
+    counted = "times" if periods.every in CLOCK_UNITS else "days"
+    words += [f"{counted} of {zone}"] * (zone is not None)
     mapped = layout.values.get(PERIOD, {})
     known = replace(reading.periods, mapped=mapped)
     return f"{', '.join(words)}; {_texts(known)}" if known.coding or mapped else ", ".join(words)

@@ -21,6 +21,8 @@ from kit.panels import (
 )
 from kit.studies import SCHEDULE
 
+import stream_dp
+from stream_dp.release.long_panels import long_table
 from stream_dp.study.topics import RELEASES
 
 
@@ -85,6 +87,37 @@ def test_a_late_start_closes_every_period_at_its_own_cut(calendar: StudyFolder) 
     assert calendar.run()
     assert [e.input.cut[0] for e in calendar.entries()[1:]] == [1, 2, 3, 4, 5]
     assert counts(calendar.entries()[-1])["working"] == [5, 0, 0, 0, 0]
+
+
+def test_hours_close_at_their_own_cuts_also_where_clocks_change(folder: Path) -> None:
+    """In Lisbon the hours 00Z and 01Z are both that from one to two o'clock."""
+    hours = {
+        "first": "2021-10-30T23Z",
+        "every": "hour",
+        "close": "schedule",
+        "zone": "Europe/Lisbon",
+        "grace": "5m",
+        "delay": "10m",
+    }
+    start = moment("2021-10-30T23:00")
+    study = StudyFolder(folder / "hours", declaration(hours), Clock(start))
+    labels = ["2021-10-30T23Z", *(f"2021-10-31T{hour:02d}Z" for hour in range(4))]
+    for number, text in enumerate(labels):
+        set_clock(study, start + (number + 1) * HOUR + 299)
+        study.send([report(0, f"p{number}", text, {"work": "yes"})])
+        set_clock(study, start + (number + 1) * HOUR + 300)
+        study.send([report(0, "late", text, {"work": "yes"})])
+    set_clock(study, start + 5 * HOUR + 900)
+    assert study.run()
+    assert [e.input.cut[0] for e in study.entries()[1:]] == [1, 3, 5, 7, 9]
+    assert counts(study.entries()[-1])["working"] == [5, 0, 0, 0, 0]
+    assert study.reasons() == {"late": 4}
+    times = {row[2] / 1000 - start for row in study.rows(RELEASES)[1:]}
+    assert times >= {(number + 1) * HOUR + 900 for number in range(5)}
+    public = stream_dp.open(study.public_source)
+    assert public.panel("pairs").periods == tuple(labels)
+    long = long_table(public.study.periods, public.panel("pairs"))["period"].unique().to_pylist()
+    assert [f"{period:%Y-%m-%dT%HZ}" for period in long] == labels
 
 
 def test_a_schedule_decides_as_markers_at_the_same_cuts_do(
