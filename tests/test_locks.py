@@ -21,6 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 EXTRAS = dict(PROJECT["project"]["optional-dependencies"])
 BASE = ROOT / "requirements.lock"
 PYTHONS = ("3.11.2", "3.11.14", "3.12.3", "3.13.5", "3.14.0")  # Debian 12's is the first
+CUDA = "batch-cuda12"  # JAX for a GPU, which no extra installs
 SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "requirements.lock")
 
 
@@ -61,8 +62,8 @@ def lock_of(extra: str) -> Path:
 
 def test_each_extra_has_a_lock() -> None:
     names = {path.stem for path in (ROOT / "requirements").glob("*.lock")}
-    assert names == set(EXTRAS)
-    for extra in EXTRAS:
+    assert names == {*EXTRAS, CUDA}
+    for extra in (*EXTRAS, CUDA):
         assert lock_of(extra).read_text().startswith("-r ../requirements.lock\n")
 
 
@@ -75,7 +76,7 @@ def test_the_compiled_reader_has_the_version_of_the_package_and_a_lock() -> None
     assert all("checksum" in crate for crate in crates if crate["name"] != "stream-dp-native")
 
 
-@pytest.mark.parametrize("path", [BASE, *map(lock_of, EXTRAS)], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [BASE, *map(lock_of, (*EXTRAS, CUDA))], ids=lambda path: path.stem)
 def test_every_requirement_has_hashes(path: Path) -> None:
     for entry in entries(path):
         assert re.search(r"( +--hash=sha256:[0-9a-f]{64})+$", entry), entry
@@ -94,6 +95,15 @@ def test_locks_have_what_the_project_requires(python: str) -> None:
             assert own[canonicalize_name(Requirement(text).name)] in Requirement(text).specifier
         # Extras can be installed together.
         assert all(together.setdefault(name, own[name]) == own[name] for name in own)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_gpu_has_the_same_versions_and_its_own_libraries(python: str) -> None:
+    gpu, processor = pins(lock_of(CUDA), python), pins(lock_of("batch"), python)
+    assert gpu.items() >= processor.items()
+    assert gpu["jax-cuda12-plugin"] == gpu["jax-cuda12-pjrt"] == processor["jaxlib"]
+    added = set(gpu) - set(processor)
+    assert all(name.startswith(("jax-cuda12", "nvidia-")) for name in added)
 
 
 def test_commands_install_from_locks_with_hashes_alone() -> None:
