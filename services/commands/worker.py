@@ -13,6 +13,7 @@ from tqdm import tqdm
 from stream_dp.log.log import Log, Missing
 
 from ..process.command_output import JOB_FAILED, Output
+from ..process.compiled_programs import keep_compiled_programs
 from ..process.events import Event, tell_json
 from ..process.heartbeats import Pulse, new_heartbeat
 from ..process.stopping import end_with_parent, stop_on_signals
@@ -27,6 +28,9 @@ def run(options: argparse.Namespace) -> Output:
     if not deployment.study.batches:
         # Service managers start a worker of every study: the end is no failure.
         return Output({"stopped": False}, f"{options.study}: no data sets, so nothing to fit")
+    snapshots = deployment.run.snapshots or f"{deployment.study.name}-snapshots"
+    if "://" not in snapshots:
+        keep_compiled_programs(deployment.base / snapshots)
     stop = threading.Event()
     stop_on_signals(stop)
     with ExitStack() as stack:

@@ -4,14 +4,15 @@ Row k of K is a product over blocks of columns. Within a block its distribution 
 softmax(logits shared by all rows, one table for each pair of the block's columns, plus the row's
 own tilts of each column); a block of one column has tilts alone. Shares of pairs in different
 blocks are then one Gram product of all rows' one-ways, and shares of triples one product of
-matrices. The fit is Adam (Kingma and Ba 2015) on the weighted squared error, compiled once for a
-layout; it sees noisy answers only.
+matrices. The fit is Adam (Kingma and Ba 2015) on the weighted squared error; it sees noisy answers
+only. Noise moves the number of rows, so the compiled program has room for a number of few sizes,
+and rows of padding have weight 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
@@ -219,21 +220,25 @@ def pair_shares(
     return result
 
 
-def _loss(layout: Layout, params: Arrays, goal: Goal) -> jax.Array:
+def _loss(layout: Layout, params: Arrays, goal: Goal, row_weight: jax.Array) -> jax.Array:
     """The sum of weight * (model's share - share)^2 over the four tables of the goal.
 
     With `ones` (K, S) the rows' single columns, side by side, and `joint` (K, pair cells) their
     pairs, the model's one-ways are the mean of `ones` over rows, its pairs ones' ones / K, and its
     triples joint' ones / K.
+
+    row_weight: (rows, 1), 1 / K or 0 of each row.
     """
     blocks = _traced_blocks(layout, params)
     columns = range(len(layout.sizes))
     singles = [_reduced(layout, blocks, (c,)) for c in columns]
     ones = jnp.concatenate(singles, axis=1)
-    loss = (goal.ones_weight * jnp.square(ones.mean(0) - goal.ones)).sum()
-    gram = ones.T @ ones / layout.rows
+    weighted = row_weight * ones
+    loss = (goal.ones_weight * jnp.square(weighted.sum(0) - goal.ones)).sum()
+    gram = ones.T @ weighted
     loss += (goal.outer_weight * jnp.square(gram - goal.outer)).sum()
-    means = [block.mean(0, keepdims=True) for block in blocks]
+    flat = [(row_weight * block.reshape(layout.rows, -1)).sum(0) for block in blocks]
+    means = [mean.reshape(1, *block.shape[1:]) for mean, block in zip(flat, blocks, strict=True)]
     for inner in layout.inner:
         error = _reduced(layout, means, inner)[0] - goal.inner[name_of(inner)]
         loss += (goal.inner_weight[name_of(inner)] * jnp.square(error)).sum()
@@ -246,7 +251,7 @@ def _loss(layout: Layout, params: Arrays, goal: Goal) -> jax.Array:
                 others = jnp.concatenate([singles[second] for second in seconds], axis=1)
                 joint = singles[first][:, :, None] * others[:, None, :]
             cells.append(joint.reshape(layout.rows, -1))
-        shares = jnp.concatenate(cells, axis=1).T @ ones / layout.rows
+        shares = jnp.concatenate(cells, axis=1).T @ weighted
         loss += (goal.product_weight * jnp.square(shares - goal.product)).sum()
     return loss
 
@@ -275,13 +280,39 @@ def _divided(layout: Layout, joined: _Joined) -> Arrays:
     return result
 
 
-@partial(jax.jit, static_argnums=0)
-def fitted(layout: Layout, params: Arrays, goal: Goal, steps: jax.Array, rate: jax.Array) -> Arrays:
+def fitted(layout: Layout, params: Params, goal: Goal, steps: int, rate: float) -> Params:
     """The parameters after `steps` updates, whose size falls to 0 at the end."""
+    room = rows_of_program(layout.rows)
+    padding = (0, room - layout.rows), (0, 0)
+    padded = {n: np.pad(p, padding) if n.startswith("tilt") else p for n, p in params.items()}
+    weight = (np.arange(room) < layout.rows).astype(np.float32)[:, None] / np.float32(layout.rows)
+    program = replace(layout, rows=room)
+    end = _updated(program, padded, goal, weight, np.int32(steps), np.float32(rate))
+    return {n: np.asarray(p)[: len(params[n])] for n, p in end.items()}
+
+
+def rows_of_program(rows: int) -> int:
+    """The rows that a program for so many rows has room for: 25 times a power of two."""
+    room = 25
+    while room < rows:
+        room *= 2
+    return room
+
+
+@partial(jax.jit, static_argnums=0)
+def _updated(
+    layout: Layout,
+    params: Arrays,
+    goal: Goal,
+    row_weight: jax.Array,
+    steps: jax.Array,
+    rate: jax.Array,
+) -> Arrays:
+    """See `fitted`."""
     transform = optax.scale_by_adam(b2=_FORGET, eps=1e-12)
 
     def loss(joined: _Joined) -> jax.Array:
-        return _loss(layout, _divided(layout, joined), goal)
+        return _loss(layout, _divided(layout, joined), goal, row_weight)
 
     def update(step: jax.Array, carry: _Carry) -> _Carry:
         values, moments = carry

@@ -324,8 +324,7 @@ class BlockMixture:
             name = name_of(columns) if len(columns) == 2 else f"tilt {columns[0]}"
             start[name] = start[name] + np.where(possible, 0, IMPOSSIBLE).astype(np.float32)
         goal = mixture_goal(layout, targets)
-        end = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
-        params = {name: np.asarray(values) for name, values in end.items()}
+        params = fitted(layout, start, goal, _STEPS, _RATE)
         error = misfit(layout, params, targets)
         return replace(self, people=targets.people, layout=layout, params=params), error
 
