@@ -165,3 +165,11 @@ class ResidualCosts:
                 product = start * end * self.q ** (offset - 1)
             change += self._power(first, i) * (self._length(first, i) - product)
         return change
+
+
+@lru_cache(maxsize=256)
+def residual_costs(
+    q: int, width: int, horizon: int, exponent: Fraction, total: bool
+) -> ResidualCosts:
+    """Returns the costs of a shape, computed once for all designs of the shape."""
+    return ResidualCosts(q, width, horizon, exponent, total)

@@ -33,7 +33,7 @@ from stream_dp.privacy.noise import exact_variance
 from ..mechanism_interface import Counts, Demand
 from ..repeatable_products import product
 from .measurement_strategy import HistogramRows, NoisyWindow
-from .residual_costs import ResidualCosts
+from .residual_costs import ResidualCosts, residual_costs
 
 Floats = NDArray[np.float64]
 
@@ -100,13 +100,7 @@ class Residuals:
 
     @cached_property
     def costs(self) -> ResidualCosts:
-        return ResidualCosts(
-            q=self.q,
-            width=self.width,
-            horizon=self.horizon,
-            exponent=self.exponent,
-            total=self.total,
-        )
+        return residual_costs(self.q, self.width, self.horizon, self.exponent, self.total)
 
     @property
     def _forward(self) -> NDArray[np.int64]:

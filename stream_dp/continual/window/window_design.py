@@ -50,7 +50,7 @@ from .measurement_strategy import HistogramRows, Histograms, MeasurementStrategy
 from .open_residuals import OpenResiduals
 from .presence import Presence
 from .presence_costs import PresenceCosts
-from .residual_costs import ResidualCosts
+from .residual_costs import ResidualCosts, residual_costs
 from .residuals import Residuals
 
 
@@ -266,9 +266,7 @@ class WindowDesign:
     def _closed_costs(self) -> ResidualCosts:
         total = self.neighbours == "add_remove" or self.rows is None or self.crossed > 0
         exponent = _ADDED if self.neighbours == "add_remove" else _REPLACED
-        return ResidualCosts(
-            q=self.q, width=self.width, horizon=self.horizon, exponent=exponent, total=total
-        )
+        return residual_costs(self.q, self.width, self.horizon, exponent, total)
 
     @cached_property
     def _open_costs(self) -> PresenceCosts:
