@@ -407,8 +407,12 @@ def main() -> None:
                 f"{score.coverage('unbiased'):>9.1%}{score.length:>8.2f}",
                 flush=True,
             )
+            if sys.argv[2:]:
+                covered = score.coverage("answer"), score.coverage("unbiased")
+                record("family-coverage", f"{name}: {family}", *covered, score.length)
         rows.append(summed(scores))
-        record("default-answers", name, *rows[-1])
+        if not sys.argv[2:]:
+            record("default-answers", name, *rows[-1])
     if not sys.argv[2:]:
         error, worst, unbiased, covered, least, length = map(np.array, zip(*rows, strict=True))
         means = [float(np.exp(np.log(ratios).mean())) for ratios in (error, unbiased)]
