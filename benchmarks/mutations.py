@@ -27,7 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = (
-    *("stream_dp", "tests", "deploy", "docs", "examples", "benchmarks"),
+    *("stream_dp", "services", "tests", "deploy", "docs", "examples", "benchmarks"),
     *("pyproject.toml", "README.md"),
 )
 _FAILED = re.compile(r"^(?:FAILED|ERROR) tests/(\S+)", re.MULTILINE)
