@@ -5,9 +5,11 @@
 Each command is a new process, with its imports. Packages that the README does not install are
 hidden from the commands: pandas, JAX and the compiled reader. A person with pandas pays its import
 beside these figures. Everybody reports once; the log is SQLite. The `run` beside `send` reads all
-reports and closes nothing. The row of pyarrow counts the same
-reports in a Parquet file, without ids, order or noise: it shows the distance to the hardware.
-Figures of the monitor are of the server and its forks.
+reports and closes nothing. The row of pyarrow counts the same reports in a Parquet file, without
+ids, order or noise: it shows the distance to the hardware. Figures of the monitor are of the server
+and its forks. Tables are fitted by `worker`, with JAX. A round of `hpd-fixed` is 50 steps on
+queries of whole marginals, or on random cells, without imports and compilation: 1,000 rows, groups
+of up to 6 with 8 attributes of members, as in `batch.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import latency
 import numpy as np
@@ -42,6 +45,15 @@ attribute = "poor"
 width = {width}
 rho = "1/100"
 """
+TABLE = """
+[[releases]]
+name = "people"
+kind = "mixture"
+attributes = {attributes}
+every = 1
+rho = "1/2"
+"""
+FITTED, COLUMNS = 20_000, 10
 MODULES = "import atexit, runpy, sys; atexit.register(lambda: print(sum(m.startswith('stream_dp')\
  for m in sys.modules), file=sys.stderr)); sys.argv[0] = 'stream-dp';\
  runpy.run_module('stream_dp', run_name='__main__')"
@@ -199,6 +211,78 @@ def measure_checks(commands: Commands) -> None:
     show("`check`, 20 releases in equal pairs, beyond one", "CPU s", 1.5, beyond)
 
 
+def table_study(folder: Path) -> str:
+    """A study of two months with a table each, and its reports: ten attributes that depend."""
+    rng = np.random.default_rng(1)
+    base = rng.integers(0, 4, FITTED)
+    lines = ["person,period," + ",".join(f"a{c}" for c in range(COLUMNS))]
+    for month in (1, 2):
+        same = rng.random((COLUMNS, FITTED)) < 0.4
+        codes = np.where(same, base, rng.integers(0, 4, (COLUMNS, FITTED)))
+        lines += [f"p{i},{month}," + ",".join(map(str, row)) for i, row in enumerate(codes.T)]
+    (folder / "tables.csv").write_text("\n".join(lines))
+    names = [f"a{c}" for c in range(COLUMNS)]
+    text = latency.STUDY.format(people=FITTED, periods=2, partitions=1, logs="worker = false")
+    begin, end = text.index("[attributes"), text.index("[run]")
+    attributes = [f'[attributes.{n}]\nvalues = [0, 1, 2, 3]\nmissing = "absent"' for n in names]
+    release = TABLE.format(attributes=names).replace("'", '"')
+    text = text[:begin] + "\n".join(attributes) + release + text[end:]
+    logs = latency.SQLITE.replace("latency", "tables")
+    (folder / "tables.toml").write_text(text.replace('"latency"', '"tables"') + logs)
+    return "tables.toml"
+
+
+def measure_tables(commands: Commands) -> None:
+    """The second month's table in a new process, with other noise than the first."""
+    file = table_study(commands.folder)
+    commands.run("-m", "stream_dp", "send", file, "tables.csv")
+    for month in ("1", "2"):
+        commands.run("-m", "stream_dp", "close", file, month, "--yes")
+        commands.run("-m", "stream_dp", "run", file, "--until-idle")
+        seconds = commands.seconds("worker", file, "--until-idle")
+        aim = 2.3 if month == "2" else None
+        show(f"`worker`, `mixture`, month {month}", "CPU s", aim, seconds)
+
+
+def whole_marginals(pool: Sequence[Any], most: int) -> Any:
+    """The queries of random marginals, nearly `most`."""
+    from stream_dp.batch.groups.workload.queries import Queries
+
+    rng, queries, total = np.random.default_rng(1), [], 0
+    for i in rng.permutation(len(pool)):
+        if total + pool[i].size <= most:
+            queries.append(pool[i].queries())
+            total += pool[i].size
+        if total > 0.97 * most:
+            break
+    return Queries.joined(queries)
+
+
+def measure_rounds() -> None:
+    import batch
+
+    from stream_dp.batch.groups.hpd.adam import AdamSettings
+    from stream_dp.batch.groups.hpd.product_mixture import HPD, MeasuredQueries
+    from stream_dp.batch.groups.workload.queries import all_marginals
+
+    model = HPD(batch.domain("alike"), 10**5, 25 * 10**4)
+    pool = [m for k in (2, 3, 4) for m in all_marginals(model.domain, k, range(2))]
+    start, truth = model.init(2), model.init(3)
+    for most, aim in ((1024, 2), (4096, 6)):
+        cells = batch.sampled_queries(pool, most, np.random.default_rng(1))
+        for name, queries in (("marginals", whole_marginals(pool, most)), ("cells", cells)):
+            encoded = model.encode(queries)
+            values = model.answers(truth, encoded)
+            measured = MeasuredQueries(encoded, values, np.ones(len(values)))
+            model.fit(start, measured, AdamSettings(1, 0.03, 0.1))  # compiles
+            least = float("inf")
+            for _ in range(2):
+                before = time.process_time()
+                model.fit(start, measured, AdamSettings(50, 0.03, 0.1))
+                least = min(least, time.process_time() - before)
+            show(f"a round of `hpd-fixed`, {most:,} queries, {name}", "CPU s", aim, least)
+
+
 def tree_seconds(pid: int) -> float:
     """CPU seconds of a process and its children, ended ones too."""
     total, stats = 0, dict[int, list[str]]()
@@ -269,6 +353,11 @@ def main() -> None:
         commands.run("-m", "stream_dp", "--help")
         measure_checks(commands)
         measure_reports(commands, options.people)
+        hidden = folder / "hidden"
+        (hidden / "jax.py").unlink()
+        (hidden / "pandas.py").unlink()
+        measure_tables(commands)
+    measure_rounds()
     measure_monitor()
 
 
