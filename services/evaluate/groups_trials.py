@@ -188,13 +188,22 @@ class DataSetJudge:
 
 
 def _by_class(queries: Queries, errors: Floats, truth: Hierarchy) -> ClassErrors:
-    """The errors of every class of queries in the workload."""
+    """The errors of every class of queries in the workload, by the name of the class.
+
+    errors: (queries,). Groups and people are named as the tables of `truth`. The queries about
+    relations are a class together, and further classes by kind of relation.
+    """
     level = queries.level
+    _, _, *relation_classes = CLASSES
+    groups_name, people_name = truth.domain.tables
     spouses = (level == SPOUSE) | (level == COUPLE)
     relations = (level >= SPOUSE, spouses, level == HAS_CHILD, level == HAS_PARENT)
-    members = (level == GROUP, level == PERSON, *relations)
-    by_class = zip((*truth.domain.tables, *CLASSES[2:]), members, strict=True)
-    return {name: [errors[rows]] for name, rows in by_class if rows.any()}
+    in_class = {
+        groups_name: level == GROUP,
+        people_name: level == PERSON,
+        **dict(zip(relation_classes, relations, strict=True)),
+    }
+    return {name: [errors[rows]] for name, rows in in_class.items() if rows.any()}
 
 
 def _shares(queries: Queries, counts: NDArray[Any], hierarchy: Hierarchy) -> Floats:

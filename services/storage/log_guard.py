@@ -190,11 +190,15 @@ class LogGuard:
     _asked: float = field(default=0.0, init=False)
 
     def begin(self, entries: Sequence[Entry], chain: Sequence[Message]) -> None:
-        """Begins to watch. entries: of the journal; chain: the messages of the public log."""
+        """Begins to watch the ends of both logs, and checks them once as `require` does.
+
+        entries: of the journal; those read from the log come first, then those only written.
+        chain: the messages of the public log.
+        """
         read = [entry.message for entry in entries if entry.log is not None]
-        noted = [entry.message.hash for entry in entries[len(read) :]]
+        written = [entry.message.hash for entry in entries[len(read) :]]
         self._chains = (
-            WatchedChain.of(self.log, JOURNAL, read, noted),
+            WatchedChain.of(self.log, JOURNAL, read, written),
             WatchedChain.of(self.public, RELEASES, chain, []),
         )
         self._entries, self._known = list(entries), self._described()

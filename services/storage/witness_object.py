@@ -97,7 +97,13 @@ class WitnessObject:
         """The bucket is the operator's; the object comes with the first sight."""
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
-        """The last sight, if its offset is a new one. Raises Inconsistent, Unavailable."""
+        """The object's content as the records of a log: the last sight of the logs, or nothing.
+
+        The object is "OFFSET VALUE". `positions` has the first offset to read of partition 0; the
+        batch is empty if the object's offset is below it, and it always ends the log.
+
+        Raises Inconsistent for a removed or damaged object, Unavailable.
+        """
         content = self._object.read()
         if content is None:
             if self._offset >= 0:

@@ -239,11 +239,18 @@ class _Respondents:
         )
 
     def share(self, answer: Answer, counted: NDArray[np.bool_]) -> Iterator[Answer]:
-        """The share of a count; none where the number who answered is not clearly positive."""
+        """The count `answer` over the number of respondents, with the interval of Fieller.
+
+        counted: which patterns the answer counts, (q^k,).
+
+        Yields nothing where the number of respondents is not clearly positive. The covariance of
+        count X and number Y is (Var X + Var Y - Var(X - Y)) / 2.
+        """
         weights = counted.astype(float)
-        of_answer, of_people = self.variance(weights), self.variance(self.mask)
-        together = (of_answer + of_people - self.variance(weights - self.mask)) / 2
-        ratio = Ratios.of(answer.value, of_answer, self.number, of_people, together)
+        count_variance, number_variance = self.variance(weights), self.variance(self.mask)
+        difference_variance = self.variance(weights - self.mask)
+        covariance = (count_variance + number_variance - difference_variance) / 2
+        ratio = Ratios.of(answer.value, count_variance, self.number, number_variance, covariance)
         with suppress(UserError):
             value, error, interval = fieller_ratio(ratio, QUANTILE)
             yield replace(

@@ -330,7 +330,10 @@ class JointAnswers:
         return self.bands((level,))[0]
 
     def bands(self, levels: Sequence[float]) -> list[tuple[Floats, Floats]]:
-        """By level, the ends of the `band`."""
+        """By level, the low and high ends, (n,) each, that cover all true answers simultaneously.
+
+        Raises UserError where an answer has no standard error.
+        """
         for answer in self.answers:
             if answer.reason:
                 raise UserError(f"query '{answer.query}': no error is known: {answer.reason}")

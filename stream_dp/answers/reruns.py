@@ -159,38 +159,55 @@ def rerun(
     reruns: int = RERUNS,
     seed: int = SEED,
 ) -> Reruns:
-    """Runs a release's mechanism again on its published panel.
+    """The errors of a release's mechanism, run `reruns` times on its own published panel.
+
+    A rerun takes the published panel as the true data, and draws new noise for this release and
+    for every other release of the stream. So both errors of a rerun, of its panel and of the
+    unbiased estimates, come from the same noise.
 
     stream: all measurements of the release's people, which the unbiased estimates use
+    seed: of the first rerun; the following ones count up from it
     """
     release, symbols = layout.release, panel.symbols[:, : layout.periods]
-    chosen: Mechanism[Any] = release.mechanism
     inputs, counts = _inputs(release, symbols), layout.counts(symbols)
-    errors, draws = np.empty((reruns, counts.size)), []
+    panel_errors = np.empty((reruns, counts.size))
+    noise_by_rerun = list[list[list[Floats]]]()  # [rerun][release of the stream][message]
     for number in range(reruns):
-        noise = list[list[Floats]]()
-        for place, other in enumerate(stream.releases):
-            source = SeededNoise(
-                seed + number + _NEXT_RELEASE * (place if other is not release else 0)
-            )
-            if other is not release:
-                demands = (other.mechanism.demand(other.time(m.number)) for m in other.messages)
-                noise.append([_joined(source.draw(demand).noise) for demand in demands])
-                continue
-            source, state, columns, own = SeededNoise(seed + number), chosen.init(), [], {}
-            for t, true in enumerate(inputs, 1):
-                draw = source.draw(chosen.demand(t))
-                state, step = chosen.step(state, true, draw)
-                if step is not None:
-                    own[t] = _joined(draw.noise)
-                    columns.append(step.columns)
-            noise.append([own[other.time(message.number)] for message in other.messages])
-            errors[number] = layout.counts(np.hstack(columns)) - counts
-        draws.append(noise)
+        noise_by_release = list[list[Floats]]()
+        for place, measured in enumerate(stream.releases):
+            if measured is release:
+                rerun_symbols, noise = _rerun_once(release, inputs, SeededNoise(seed + number))
+                panel_errors[number] = layout.counts(rerun_symbols) - counts
+            else:
+                source = SeededNoise(seed + number + _NEXT_RELEASE * place)
+                times = [measured.time(message.number) for message in measured.messages]
+                demands = (measured.mechanism.demand(t) for t in times)
+                noise = [_joined(source.draw(demand).noise) for demand in demands]
+            noise_by_release.append(noise)
+        noise_by_rerun.append(noise_by_release)
     answers = stream.answers(layout.questions(stream))
-    of_panel, panel_step = _in_steps(errors, 0)
-    unbiased, unbiased_step = _in_steps(stream.errors(answers, draws), _FINEST)
-    return Reruns(counts, of_panel, unbiased, panel_step, unbiased_step)
+    in_steps, panel_step = _in_steps(panel_errors, 0)
+    unbiased, unbiased_step = _in_steps(stream.errors(answers, noise_by_rerun), _FINEST)
+    return Reruns(counts, in_steps, unbiased, panel_step, unbiased_step)
+
+
+def _rerun_once(
+    release: ReleaseMeasurements, inputs: Sequence[Any], source: SeededNoise
+) -> tuple[Symbols, list[Floats]]:
+    """The symbols of one rerun, (rows, periods), and the noise of each published message.
+
+    inputs: the mechanism's true input of each period, from the published panel
+    """
+    mechanism: Mechanism[Any] = release.mechanism
+    state, columns, noise_at = mechanism.init(), [], {}
+    for t, true in enumerate(inputs, 1):
+        draw = source.draw(mechanism.demand(t))
+        state, step = mechanism.step(state, true, draw)
+        if step is not None:
+            noise_at[t] = _joined(draw.noise)
+            columns.append(step.columns)
+    noise = [noise_at[release.time(message.number)] for message in release.messages]
+    return np.hstack(columns), noise
 
 
 def _joined(noise: Sequence[Counts]) -> Floats:

@@ -67,9 +67,12 @@ def _best_share(rho: float, least: Fraction, above: float) -> Fraction | None:
 
 
 def _distance(rho: Fraction, share: Fraction, least: Fraction) -> Decimal:
-    """Bounds the logarithm of the factor of all answers together.
+    """Bounds H: by ln of how much probabilities of discrete and of rounded Gaussian answers differ.
 
-    Of one answer whose count changes, with f = share and variance s2, the factor lies in a range of
+    rho: what all answers cost. share: f, the part of the variance that rounding at random adds.
+    least: s2, the least variance.
+
+    For one answer whose count changes, with variance s2, ln of the factor lies in a range of length
     eta(s2). By rho the sum of 1 / (2 s2) over such answers is at most rho, and s2 eta(s2) falls
     from s2 = 1 / (2 pi^2 f (2 - f)) on. So the sum of eta is at most 2 rho s2 eta(s2) at `least`.
     """

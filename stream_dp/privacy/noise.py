@@ -329,7 +329,12 @@ def _choice(picks: int, scale: float) -> Any:
 
 @lru_cache(maxsize=64)
 def _table(variance: Fraction) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Returns support and cumulative probabilities, truncated at a tail below 1e-17."""
+    """Returns the support and the cumulative probabilities of a discrete Gaussian, (n,) each.
+
+    variance: the parameter s2 of P(x) in proportion to exp(-x^2 / (2 s2)).
+
+    The support is truncated at 9 standard deviations, with a tail below 1e-17.
+    """
     reach = math.ceil(9 * math.sqrt(variance)) + 9
     support = np.arange(-reach, reach + 1, dtype=np.int64)
     weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))

@@ -378,6 +378,7 @@ def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], boo
     """
 
     def fits(schema: pa.Schema) -> bool:
+        """Whether the schema has the declared columns with their types, each once."""
         return (
             len(schema) == len(types)
             and dict(zip(schema.names, schema.types, strict=True)) == types

@@ -401,7 +401,12 @@ def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
 def _expanded(
     raw: object, number: int, sections: Sections, problems: list[str]
 ) -> Sequence[object]:
-    """The releases of a declaration. number: of the declaration in the file, from 1."""
+    """The releases that one declaration stands for: one per stratum or wave, or itself.
+
+    raw: the declaration as the file has it. It stays as it is without a key of `EXPANDED_KEYS`.
+    number: of the declaration in the file, from 1.
+    problems: faults are added as lines; a faulty declaration may give no release.
+    """
     if not isinstance(raw, dict) or not set(EXPANDED_KEYS) & raw.keys():
         return [raw]
     section, waves = f"releases[{number}]", None

@@ -67,16 +67,16 @@ class LinearThreshold:
         return f"{_sum_text(self.weights)} {'>' if self.exceeds else '<='} {self.bound}"
 
     def rows(self, published: PublishedTables) -> NDArray[np.bool_]:
-        """Whether the synthetic people are on this side, (people,)."""
-        present = np.ones(published.tables["people"].num_rows, np.bool_)
-        total = np.zeros(present.size, np.int64)
+        """Whether each synthetic person has all the numbers and a sum on this side, (people,)."""
+        complete = np.ones(published.tables["people"].num_rows, np.bool_)
+        weighted_sum = np.zeros(complete.size, np.int64)
         for name, weight in self.weights:
             points = published.numbers[name].scale.points
             codes = published.number_codes[name]
-            present &= codes < len(points)
-            total += weight * (points.start + points.step * codes)
-        side = total > self.bound if self.exceeds else total <= self.bound
-        matching: NDArray[np.bool_] = present & side
+            complete &= codes < len(points)
+            weighted_sum += weight * (points.start + points.step * codes)
+        on_side = weighted_sum > self.bound if self.exceeds else weighted_sum <= self.bound
+        matching: NDArray[np.bool_] = complete & on_side
         return matching
 
     def measurable(self, published: PublishedTables) -> Iterator[tuple[str, tuple[int, ...]]]:

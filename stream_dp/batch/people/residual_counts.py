@@ -98,7 +98,10 @@ class AgreementPatterns:
         return prod(len(members) + 1 for members in self.classes) <= MOST_PATTERNS
 
     def largest_ratio(self, rest: Fraction) -> Fraction:
-        """The largest f_new(S) / (rest - f_before(S)) over all patterns S of agreement.
+        """The exact largest f_new(S) / (rest - f_before(S)) over all patterns S of agreement.
+
+        f_new(S), f_before(S): what the measurements `new` and `before` cost a row that is replaced
+        by one that agrees with it in the columns S alone.
 
         Floats with bounds of their rounding find the patterns that may be largest: those whose
         upper bound is at least the greatest lower bound. Their ratios are then computed exactly.
@@ -107,14 +110,15 @@ class AgreementPatterns:
         costs.
         """
         new, before = self._profiles(self.new), self._profiles(self.before)
-        costs, bound = self._costs(new)
-        spent, spent_bound = self._costs(before)
-        left = float(rest) - spent
-        margin = (spent_bound + float(rest)) * _ROUNDING
-        least = np.maximum(costs - bound * _ROUNDING, 0) / np.maximum(left + margin, margin)
+        # Arrays by how many columns of each class agree.
+        new_costs, new_terms = self._costs(new)
+        spent_costs, spent_terms = self._costs(before)
+        unspent = float(rest) - spent_costs
+        new_rounding, rounding = new_terms * _ROUNDING, (spent_terms + float(rest)) * _ROUNDING
+        lower = np.maximum(new_costs - new_rounding, 0) / np.maximum(unspent + rounding, rounding)
         with np.errstate(divide="ignore", invalid="ignore"):
-            most = (costs + bound * _ROUNDING) / (left - margin)
-        candidates = np.argwhere((left <= margin) | (most >= least.max()))
+            upper = (new_costs + new_rounding) / (unspent - rounding)
+        candidates = np.argwhere((unspent <= rounding) | (upper >= lower.max()))
         largest = Fraction(0)
         for agreeing in candidates.tolist():
             cost = self._cost(new, agreeing)

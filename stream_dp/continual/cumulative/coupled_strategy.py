@@ -163,16 +163,19 @@ class CoupledRows(ABC):
         """
 
     def variances(self) -> Iterator[Floats]:
-        """For b = 1, 2, .. the variance of the unbiased S_b(b..T) for integer noise of variance 1.
+        """Yields for b = 1, 2, .. the variances of the unbiased sums S_b(b..T), (T - b + 1,).
 
-        The errors of z_b have the covariance A^-1 (I + B V B') A'^-1, where V is that of z_{b-1}.
+        The noise of every row has variance 1. S_b(t) sums z_b, the people with their b-th event at
+        a period, up to t. From A_b z_b + B_b z_{b-1} = y_b the errors of z_b have the covariance
+        A^-1 (I + B V B') A'^-1, where V is that of z_{b-1}. Sums in both directions give that of
+        S_b, whose diagonal is yielded.
         """
         covariance = np.zeros((self.periods + 1, self.periods + 1))
         for b in range(1, self.periods + 1):
             count = self.periods - b + 1
-            own_rows, lower_rows = (m.astype(np.float64) for m in self.block(b, count))
-            noise = np.eye(count) + lower_rows @ covariance[:count, :count] @ lower_rows.T
-            covariance = _divided(own_rows, _divided(own_rows, noise).T)
+            a_rows, b_rows = (rows.astype(np.float64) for rows in self.block(b, count))
+            noise = np.eye(count) + b_rows @ covariance[:count, :count] @ b_rows.T
+            covariance = _divided(a_rows, _divided(a_rows, noise).T)
             yield covariance.cumsum(axis=0).cumsum(axis=1).diagonal().copy()
 
 

@@ -221,15 +221,17 @@ class CumulativeDesign:
 
     @cached_property
     def charges(self) -> tuple[Fraction, ...]:
-        """The increments of the worst cost, period by period (`CounterBudget.costs`).
+        """The rho that each period adds to the worst cost of a person.
 
-        Their sum is rho, or less where the counters have no horizon.
+        `CounterBudget.costs` are the worst costs up to each period, in units of which `total_cost`
+        make `counted_rho`. The rest of rho measures the number of people, in the first period.
+        The sum of the charges is rho, or less where the counters have no horizon.
         """
-        size = self.rho - self.counted_rho
-        unit = self.counted_rho / self.budget.total_cost
-        costs = [size + cost * unit for cost in self.budget.costs]
-        earlier_costs = [Fraction(0), *costs[:-1]]
-        return tuple(cost - last for last, cost in zip(earlier_costs, costs, strict=True))
+        size_rho = self.rho - self.counted_rho
+        rho_per_unit = self.counted_rho / self.budget.total_cost
+        spent = [size_rho + cost * rho_per_unit for cost in self.budget.costs]
+        spent_before = [Fraction(0), *spent[:-1]]
+        return tuple(now - before for before, now in zip(spent_before, spent, strict=True))
 
     def variance(self, b: int, t: int) -> float:
         """The variance of the unbiased S_b at t; 0 for b > t.

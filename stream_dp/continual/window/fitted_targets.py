@@ -220,18 +220,24 @@ class FittedTargets:
     def _notes(
         self, target: Floats, fitted: Floats, totals: Counts, absences: Absences | None
     ) -> dict[str, int]:
-        """How many counts the estimates alone would give below 0, and how many rows that moved.
+        """Public notes: counts below 0 before the repair, and the rows that the repair moved.
 
-        `linear` is the nearest histogram with the right sums where counts may be below 0.
+        target, fitted: (q^k,) histograms, before and after the fit to counts of at least 0
+        totals: (overlaps,) the sums of consecutive cells
+        absences: of the pattern that is not measured; no note counts this cell
+
+        `linear` is the histogram nearest to `target` with the right sums, in which counts may be
+        below 0: each overlap's missing sum is spread evenly over its measured cells.
         """
-        cells = target.reshape(totals.size, -1)
-        sums, known = totals.astype(np.float64), np.ones(cells.shape, bool)
+        cells = target.reshape(totals.size, -1)  # (overlaps, cells of an overlap)
+        sums, measured = totals.astype(np.float64), np.ones(cells.shape, bool)
         if absences is not None:
-            known.ravel()[absences.pattern] = False
+            measured.ravel()[absences.pattern] = False
             sums[absences.pattern * totals.size // self.design.bins] = absences.others
-        gap = (sums - (cells * known).sum(axis=1)) / np.maximum(known.sum(axis=1), 1)
-        linear = np.where(known, cells + gap[:, None], 0.0)
-        moved = np.where(known, np.abs(fitted.reshape(cells.shape) - linear), 0.0)
+        measured_sums = (cells * measured).sum(axis=1)
+        gap_per_cell = (sums - measured_sums) / np.maximum(measured.sum(axis=1), 1)
+        linear = np.where(measured, cells + gap_per_cell[:, None], 0.0)
+        moved = np.where(measured, np.abs(fitted.reshape(cells.shape) - linear), 0.0)
         return {
             "cells_below_zero": int((linear < -1e-6).sum()),
             "rows_moved_by_repair": round(float(moved.sum())),

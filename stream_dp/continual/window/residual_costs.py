@@ -141,7 +141,13 @@ class ResidualCosts:
         return range(max(last - self.width + 1, 1), last + 1)
 
     def _length(self, first: int, last: int) -> int:
-        """q^k times the sum of q^-(k - |A|) (1 - 1/q)^|A| over all A between two periods."""
+        """The squared norm of all components with these two end periods, before their weight.
+
+        The norm is q^k times the sum of q^-(k - |A|) (1 - 1/q)^|A| = sum of (q - 1)^|A| over all
+        sets A with first period `first` and last period `last`. Both ends are in A and each of the
+        last - first - 1 periods between is in A (q - 1) or not (1), so the sum is
+        (q - 1)^2 q^(last - first - 1).
+        """
         if first == last:
             return self.q - 1
         return int((self.q - 1) ** 2 * self.q ** (last - first - 1))

@@ -212,7 +212,13 @@ class ShapedDecoder(Decoder):
 
 
 def _number(numbers: dict[tuple[Said, ...], int], report: Report) -> int:
-    """Numbers the template of a report; -1 for a report with a part without a template."""
+    """The number of a report's template: its period and values, without the person.
+
+    numbers: the numbers by template; a template that appears first gets the next number.
+
+    Returns -1 for a report that no template describes: an unreadable one, one with undeclared
+    columns, or one without a person.
+    """
     if isinstance(report, str) or report.undeclared or report.person is msgspec.UNSET:
         return -1
     return numbers.setdefault(report.said, len(numbers))
