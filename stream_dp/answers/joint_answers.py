@@ -97,7 +97,13 @@ class Ratios:
         return ShareIntervals(shares, errors, np.fmin(low, alone[0]), np.fmax(high, alone[1]))
 
     def _shares(self, z: float) -> tuple[Floats, Floats]:
-        """The shares, and the variance of v - s n for the share s."""
+        """The shares s = v / n, and the variances of v - s n, (n,) each.
+
+        v: a noisy value. n: its noisy number of people. z: as in `intervals`.
+
+        A share is NaN if n is not z standard errors above 0. The variance is
+        Var v - 2 s Cov(v, n) + s^2 Var n; it is 0 where no more than rounding is left of it.
+        """
         clear = self.people > z * np.sqrt(np.maximum(self.of_people, 0.0))
         shares = self.values / np.where(clear, self.people, np.nan)
         of_people = shares**2 * self.of_people

@@ -31,7 +31,10 @@ class _Bounds:
         self.rows = len(next(iter(self.counted.values())))
 
     def binds(self, order: ColumnOrder) -> NDArray[np.bool_]:
-        """(N,) whether the row has the numbers of an order."""
+        """(N,) whether an order of two columns applies to a row: the row has a number in both.
+
+        An order that compares a column with 0 (None in its place) needs one number alone.
+        """
         result = np.ones(self.rows, np.bool_)
         for c in (order.low, order.high):
             if c is not None:

@@ -116,6 +116,10 @@ class CounterBudget:
         return Fraction(self._exact(self.horizon, prefixes=False)[-1])
 
     def _exact(self, horizon: int, *, prefixes: bool) -> list[int]:
+        """The exact worst cost over `horizon` periods, in units of the weights; see `path_costs`.
+
+        prefixes: whether the result has the cost of periods 1..t for every t, or the last alone.
+        """
         counters = self.counters
         if horizon < self.horizon:
             counters = tuple(counter(self.kind, horizon - b) for b in range(horizon))

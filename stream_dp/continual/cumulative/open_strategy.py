@@ -45,13 +45,16 @@ def weight(t: int) -> int:
 
 
 def open_costs(costs: Sequence[int]) -> tuple[int, ...]:
-    """The bound of the cost of periods 1..t for every t. costs: of the closed form."""
-    result, passed, last_cost = [], 0, 0
+    """Bounds of the cost of periods 1..t for every t: sums of m_t^2 (cost_t - cost_{t-1}).
+
+    costs: of periods 1..t of the closed form, in which every row has weight 1 and not m_t.
+    """
+    bounds, bound, last_cost = [], 0, 0
     for t, cost in enumerate(costs, 1):
-        passed += weight(t) ** 2 * (cost - last_cost)
+        bound += weight(t) ** 2 * (cost - last_cost)
         last_cost = cost
-        result.append(passed)
-    return tuple(result)
+        bounds.append(bound)
+    return tuple(bounds)
 
 
 @dataclass(frozen=True, eq=False)
