@@ -47,7 +47,7 @@ DRAWINGS: dict[str, Callable[[str], Drawing]] = {
     "architecture": lambda _: architecture_picture.drawing(),
 }
 _PART = re.compile(r"^(<!-- written: ([^\n]+?) -->)$.*?^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
-_NUMBER = re.compile(r"\[[^\[\]]*\](\(data/([a-z-]+)\.json\s+\"([^\"]+)\"\))")
+_NUMBER = re.compile(r"\[[^\[\]]*\](\(data/([a-z0-9-]+)\.json\s+\"([^\"]+)\"\))")
 _DRAWING = re.compile(rf"!\[[^\[\]]*\](\([./]*images/({'|'.join(DRAWINGS)})/([a-z-]+)\.svg\))")
 
 

@@ -15,7 +15,7 @@ import written_parts
 ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text("utf-8") for path in (ROOT / "docs/results").glob("*.md")}
 TABLES = sorted(path.stem for path in result_tables.FOLDER.glob("*.json"))
-MARKS = re.compile(r"<!-- written: table (.+?) -->|\(data/([a-z-]+)\.json ")
+MARKS = re.compile(r"<!-- written: table (.+?) -->|\(data/([a-z0-9-]+)\.json ")
 # A page that lists attempts is the one place of its numbers.
 PROSE = sorted(PAGES.keys() - {"tried.md"})
 
@@ -58,6 +58,16 @@ def test_a_page_begins_with_its_answer_and_says_what_speaks_against_it(name):
     assert title.startswith("# ")
     assert body.startswith("**")
     assert "\n## What speaks against us\n" in PAGES[name]
+
+
+def test_every_claim_of_a_paper_has_an_outcome_of_the_legend():
+    legend, *tables = re.split(
+        r"^\| figure, table or claim .*\n.*\n", PAGES["papers.md"], flags=re.M
+    )
+    outcomes = set(re.findall(r"^\| (?!outcome)(\w[\w ]+) \|", legend, re.M))
+    found = [row.split(" | ")[1] for table in tables for row in table.split("\n\n")[0].splitlines()]
+    assert len(found) > 60
+    assert set(found) == outcomes
 
 
 def test_a_cell_that_is_not_there_is_an_error():
