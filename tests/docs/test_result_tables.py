@@ -1,10 +1,12 @@
 """The pages of results: a number comes from a measured table, and a table from a command."""
 
+import csv
 import importlib.util
 import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text("utf-8") for path in (ROOT / "docs/results").glob("*.md")}
 TABLES = sorted(path.stem for path in result_tables.FOLDER.glob("*.json"))
 MARKS = re.compile(r"<!-- written: table (.+?) -->|\(data/([a-z0-9-]+)\.json ")
-# A page that lists attempts is the one place of its numbers.
-PROSE = sorted(PAGES.keys() - {"tried.md"})
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -44,7 +44,7 @@ def test_every_table_is_on_a_page():
     assert cited == set(TABLES)
 
 
-@pytest.mark.parametrize("name", PROSE)
+@pytest.mark.parametrize("name", sorted(PAGES))
 def test_no_measured_number_is_typed(name):
     """Numbers with a decimal point come from a table; eps and shares of a rule may be typed."""
     text = re.sub(r"^<!-- written.*?^<!-- end -->", "", PAGES[name], flags=re.M | re.S)
@@ -58,6 +58,16 @@ def test_a_page_begins_with_its_answer_and_says_what_speaks_against_it(name):
     assert title.startswith("# ")
     assert body.startswith("**")
     assert "\n## What speaks against us\n" in PAGES[name]
+
+
+def test_the_page_of_attempts_counts_the_rows_of_each_area():
+    with (result_tables.FOLDER / "tried.csv").open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file)
+    areas = Counter(area for area, *cells in rows if len(cells) == 4 and all(cells))
+    page = PAGES["tried.md"]
+    assert f" {len(rows)} attempts" in page
+    counts = re.findall(r"^(\d+) attempts|, and (\d+) with", page, re.M)
+    assert [int(first or second) for first, second in counts] == list(areas.values())
 
 
 def test_every_claim_of_a_paper_has_an_outcome_of_the_legend():
