@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kit.hostile import drafts, drafts_and, mutated, sealed, sound
+from kit import public_logs
+from kit.hostile import PEOPLE, PERIODS, STUDY, drafts, drafts_and, mutated, sealed, sound
 from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_of
 
 from stream_dp.log.log import Record
 from stream_dp.log.open_public import public_log
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor import client_limits
 from stream_dp.services.monitor.answer_limits import AnswerCache
 from stream_dp.services.monitor.client_connections import public_monitor
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
+from stream_dp.studyfile import parse_study
 
 SENT = sound()
 PATHS = (
@@ -72,21 +75,16 @@ def test_the_page_of_a_refused_log_says_what_verify_says() -> None:
 
 
 def test_texts_of_the_study_are_escaped() -> None:
-    chain = drafts(SENT)
-    chain[0].head["study"]["description"] = "<script>alert(1)</script>\x1b[31m\u202e\x00"
-    chain[0].head["study"]["unit"] = '"><img src=x onerror=alert(1)>'
-    from kit import hostile
-
-    for one in chain[1:]:
-        one.head["unit"] = chain[0].head["study"]["unit"]
-    hostile._hash_again(chain)
-    shown = Shown(sealed(chain))
-    for path in PATHS[:8]:
-        text = shown.get(path).text
-        assert "<script>alert" not in text
-        assert "<img" not in text
-        assert "\x1b" not in text
-        assert "\u202e" not in text
+    hostile = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    study = parse_study({**STUDY, "study": {**STUDY["study"], "description": hostile}})
+    truth = np.zeros((PEOPLE, PERIODS), np.uint8)
+    shown = Shown(sealed(drafts(public_logs.published(study, {"work": truth}, SeededNoise(4)))))
+    pages = [shown.get(path) for path in ("/", "/privacy", "/release/pairs")]
+    assert {page.status for page in pages} == {200}
+    assert "&lt;script&gt;alert(1)" in pages[0].text
+    for page in pages:
+        assert "<script>alert" not in page.text
+        assert "<img" not in page.text
 
 
 def test_a_log_that_is_not_there_is_said(
