@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jax_extra import jax, jnp, optax
+from ..jax_extra import jax, jnp, on_all_devices, optax
 from .residual_counts import Columns
 
 Params = dict[str, NDArray[np.float32]]
@@ -312,7 +312,9 @@ def _updated(
     transform = optax.scale_by_adam(b2=_FORGET, eps=1e-12)
 
     def loss(joined: _Joined) -> jax.Array:
-        return _loss(layout, _divided(layout, joined), goal, row_weight)
+        params = _divided(layout, joined)
+        tilts = {name: array for name, array in params.items() if name.startswith("tilt")}
+        return _loss(layout, params | on_all_devices(tilts, axis=0), goal, row_weight)
 
     def update(step: jax.Array, carry: _Carry) -> _Carry:
         values, moments = carry

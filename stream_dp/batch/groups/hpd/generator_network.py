@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...jax_extra import jax
+from ...jax_extra import jax, on_all_devices
 from .model_arrays import ModelLayout
 from .product_answers import Logits
 
@@ -60,12 +60,12 @@ def first_network(
 def head_logits(layout: ModelLayout, params: Logits) -> Logits:
     """The logits (length, K) of every head: the parameters themselves, or a network's output."""
     if LATENT not in params:
-        return params
+        return on_all_devices(params, axis=1)
     x, depth = params[LATENT], 0
     while f"hidden{depth}.weight" in params:
         x = jax.nn.relu(_dense(params, f"hidden{depth}", x))
         depth += 1
-    return {name: _dense(params, name, x) for name in layout.heads}
+    return on_all_devices({name: _dense(params, name, x) for name in layout.heads}, axis=1)
 
 
 def _dense(params: Logits, name: str, x: jax.Array) -> jax.Array:
