@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,17 +15,73 @@ OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examp
 HOUSE = ROOT / "docs" / "explanation" / "architecture.md"
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_links_lead_to_files(name):
-    """MkDocs checks those of `docs/`."""
-    path = ROOT / name
-    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text("utf-8")):
-        assert "://" not in link
-        assert (path.parent / link).is_file(), link
+@cache
+def anchors(path):
+    """The anchors of a page's headings, as GitHub makes them, and its own."""
+    text = re.sub(r"^( *)```.*?^\1```", "", path.read_text("utf-8"), flags=re.M | re.S)
+    titles = (re.sub(r"\]\([^)]*\)", "", title) for title in re.findall(r"^#+ (.*)$", text, re.M))
+    slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+def links(path):
+    """The targets of a page's links: file and anchor."""
+    text = re.sub(r"^( *)```.*?^\1```", "", path.read_text("utf-8"), flags=re.M | re.S)
+    return re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)[^)]*\)", re.sub(r"`[^`]*`|\$[^$\n]*\$", "", text))
+
+
+def test_links_lead_to_files_and_headings():
+    """Also on GitHub, which marks no dead anchor."""
+    paths = [*map(ROOT.joinpath, OUTSIDE), *(ROOT / "docs").rglob("*.md")]
+    found = [(path, link) for path in paths for link in links(path)]
+    assert len(found) > 500
+    for path, (name, anchor) in found:
+        if "://" in name:
+            assert path.name not in OUTSIDE, name
+            continue
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), f"{path}: {name}"
+        assert not anchor or anchor in anchors(target), f"{path}: {name}#{anchor}"
+
+
+def test_newcomers_questions_lead_to_pages():
+    first = (ROOT / "docs" / "index.md").read_text("utf-8")
+    rows = first.partition("\n## Questions\n")[2].partition("\n\n<!--")[0].splitlines()[3:]
+    assert len(rows) > 12
+    assert [row for row in rows if not re.search(r"\?.*\| .*\]\([^)]+\) \|$", row)] == []
+
+
+def test_every_term_is_a_word_of_another_page():
+    terms = (ROOT / "docs" / "reference" / "terms.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?!in |---)(?:[^|]+) \| ([^|]+) \|", terms, re.M)
+    assert len(rows) > 30
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.name != "terms.md"]
+    text = " ".join(re.sub(r"\s+", " ", path.read_text("utf-8")) for path in pages)
+    words = [word for row in rows for word in row.split(", ")]
+    assert [word for word in words if not re.search(rf"(?i)\b{word}", text)] == []
+
+
+@pytest.mark.parametrize(
+    ("term", "names"),
+    [
+        (
+            "cumulative quer",
+            "mechanisms/totals mechanisms/joint mechanisms/index reference/queries",
+        ),
+        ("cumulative quer", "results/totals results/joint reference/releases"),
+        ("linear threshold quer", "how-to/synthetic-people mechanisms/tables reference/queries"),
+        ("linear threshold quer", "reference/releases results/papers results/tables"),
+        ("count of counts", "how-to/group-sizes mechanisms/sizes results/sizes reference/queries"),
+    ],
+)
+def test_a_page_with_a_word_of_ours_names_the_term_of_the_field(term, names):
+    for name in names.split():
+        text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+        assert term in re.sub(r"\s+", " ", text), name
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 110
 
 
 def test_the_first_page_leads_to_every_how_to():
