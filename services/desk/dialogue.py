@@ -63,7 +63,7 @@ class Dialogue:
             for line in draft.faults:
                 self._refuse(line, "")
             for line in () if field.key in told else draft.notes.get(field.key, ()):
-                self._show(f"  {line}")
+                self._show(printable(f"  {line}"))
             if field.key == PRICE and PRICE not in told:
                 self._show(_ALL)
                 self._overview(draft)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +22,10 @@ from stream_dp.privacy.zcdp import epsilon, rho_within
 from stream_dp.study import Study
 from stream_dp.study.attribute import MOST_SYMBOLS
 from stream_dp.study.call_arguments import exact_rho
+from stream_dp.study.field_types import ABSENT
+from stream_dp.study.function_advice import LikelyFunction, function_of, likely_functions
 from stream_dp.study.periods import Periods
+from stream_dp.study.study_text import toml_key, toml_value
 from stream_dp.studyfile import parse_study
 
 from .answers_form import NONE, Field, Form, whole_number
@@ -48,6 +51,7 @@ _MOST_PEOPLE = 10**9
 _MOST_PATTERNS = 5_000  # whose errors are planned while somebody waits
 _PEOPLE_A_PATTERN = 10  # at least, on average, unless somebody asks for longer patterns
 _DIGITS = 3  # of rho
+_MOST_SHOWN = 8  # values of a function
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Draft:
     options: of `stream-dp send` for the table.
     fan: the errors of an answer at three budgets; None if they cannot be planned.
     faults: of the study as a whole.
+    comments: lines for the end of the study file, each a comment.
     """
 
     fields: tuple[Field, ...]
@@ -72,6 +77,7 @@ class Draft:
     options: tuple[str, ...]
     fan: Fan | None
     faults: tuple[str, ...]
+    comments: tuple[str, ...] = ()
 
     @property
     def pending(self) -> Field | None:
@@ -94,7 +100,10 @@ class _People:
 
 @dataclass(frozen=True)
 class _Declared:
-    """The declarations of a draft but for the price and the link between columns."""
+    """The declarations of a draft but for the link between columns.
+
+    derived: by column, the declaration of the public function that it is.
+    """
 
     name: str
     description: str
@@ -103,6 +112,7 @@ class _Declared:
     columns: tuple[Column, ...]
     width: int
     rho: Fraction
+    derived: Mapping[str, Json] = field(default_factory=dict)
 
     def study(self, link: str) -> Study:
         """The study with its columns linked in one of three ways. Raises UserError."""
@@ -136,7 +146,8 @@ class _Declared:
         if link == HISTORIES:
             past = [{"of": n, "last": self.width} if self.width > 1 else n for n in names]
             table = {"name": "people", "kind": "table", "every": self.width}
-            return [{**table, "attributes": past}]
+            functions = {"derived": self.derived} if self.derived else {}
+            return [{**table, "attributes": past, **functions}]
         window = {"kind": "window", "width": self.width, **rows}
         if link == PRODUCT:
             releases: list[Json] = [{"name": "patterns", "attribute": names, **window}]
@@ -180,8 +191,12 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
         proposal=str(min(3, top) if link == HISTORIES else max(fitting, default=1)),
     )
     columns = [_figured(form, column, counted=link != HISTORIES) for column in columns]
+    functions = [*_likely_functions(columns)] if link == HISTORIES else []
+    derived = _derived(form, columns, functions, notes)
     rho = _price(form, Fraction(people.delta))
-    declared = _Declared(name, table.description, people, periods, tuple(columns), width, rho)
+    declared = _Declared(
+        name, table.description, people, periods, tuple(columns), width, rho, derived
+    )
     study, drawn, faults = None, None, tuple[str, ...]()
     try:
         study = declared.study(link)
@@ -202,6 +217,7 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
         sending.words,
         drawn,
         faults if settled else (),
+        tuple(line for function in functions for line in _comments(function)),
     )
 
 
@@ -245,6 +261,76 @@ def _figured(form: Form, column: Column, *, counted: bool) -> Column:
     question = f"'{column.column}={column.interest}' in words, for titles; {NONE} for none"
     label = form.ask(f"{column.column}: title", question, _title, NONE, proposal=known or NONE)
     return replace(column, label=label)
+
+
+def _likely_functions(columns: Sequence[Column]) -> Iterator[LikelyFunction]:
+    """The columns that look like public functions of others, by names, values and labels alone."""
+    listed = {column.name: column for column in columns if not column.is_number}
+    texts = {
+        name: [*column.texts, *([ABSENT] if column.missing == ABSENT else [])]
+        for name, column in listed.items()
+    }
+    for function in likely_functions(texts):
+        if function.values is not None:
+            yield function
+            continue
+        fine, coarse = (
+            _by_code(listed[name], texts[name]) for name in (function.fine, function.coarse)
+        )
+        values = function_of([*coarse], [*fine])
+        if values is not None:
+            values = {fine[code]: coarse[of] for code, of in values.items()}
+        yield function._replace(values=values)
+
+
+def _by_code(column: Column, texts: Sequence[str]) -> dict[str, str]:
+    """The values of a column by their code in the file; a value that is no label is its own."""
+    codes = {label: code for code, label in column.labels.items()}
+    return {codes.get(text, text): text for text in texts}
+
+
+def _derived(
+    form: Form,
+    columns: Sequence[Column],
+    functions: Sequence[LikelyFunction],
+    notes: dict[str, Sequence[str]],
+) -> dict[str, Json]:
+    """Asks which of the likely functions with values are public; returns their declarations."""
+    column_names = {column.name: column.column for column in columns}
+    derived: dict[str, Json] = {}
+    for fine, coarse, values in functions:
+        if values is None or coarse in derived:
+            continue
+        key = f"function {coarse}"
+        shown = [f"{value} = {of}" for value, of in values.items() if value != ABSENT]
+        more = len(shown) - _MOST_SHOWN
+        notes[key] = [
+            f"'{column_names[coarse]}' may follow from '{column_names[fine]}':"
+            f" {', '.join(shown[:_MOST_SHOWN])}{f' and {more} more' * (more > 0)}",
+            "the proposal comes from the names and the declared values alone, never from rows",
+        ]
+        question = (
+            f"Does a public definition say '{column_names[coarse]}' of each '{column_names[fine]}', without"
+            " exceptions? Then no synthetic person contradicts it"
+        )
+        if form.choose(key, question, ("yes", "no"), "no", confirmed=True) == "yes":
+            derived[coarse] = {"of": fine, "values": values}
+    return derived
+
+
+def _comments(function: LikelyFunction) -> list[str]:
+    """The declaration of a function whose values are not known, to be completed by hand."""
+    fine, coarse, values = function
+    if values is not None:
+        return []
+    return [
+        f"'{coarse}' looks like a public function of '{fine}', by its name alone. If a public",
+        f"definition says '{coarse}' of each '{fine}', give an entry for each value, and remove"
+        " the signs #.",
+        f"[releases.derived.{toml_key(coarse)}]",
+        f"of = {toml_value(fine)}",
+        f'values = {{ "VALUE OF {fine}" = "VALUE OF {coarse}" }}',
+    ]
 
 
 def _title(answer: str) -> str:

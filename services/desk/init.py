@@ -206,7 +206,9 @@ def _written(options: argparse.Namespace, draft: Draft) -> Output:
     study, file = draft.study, options.file
     assert study is not None
     out: Path = options.out or Path(f"{study.name}.toml")
-    write_new_file(out, study_text(study), public=True)
+    comments = "".join(f"# {line}\n" for line in draft.comments)
+    declared = study_text(study) + (f"\n{comments}" if comments else "")
+    write_new_file(out, declared, public=True)
     name = shlex.quote(str(out))
     words = [str(out), str(file), *form_options(draft.form), *draft.options]
     sent = shlex.join(["stream-dp", "send", *words])

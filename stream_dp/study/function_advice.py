@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from .attribute import Attribute
 from .families import Family
 
 if TYPE_CHECKING:
@@ -25,6 +24,27 @@ _COARSER = re.compile(
 )
 _RANGE = re.compile(r"(-?\d+)(?: ?(?:-|\.\.|to) ?(-?\d+)| ?(\+| and (?:over|more|older)))")
 _MOST_SHOWN = 12  # values of a function
+
+
+class LikelyFunction(NamedTuple):
+    """A column that is named after another column and has fewer values.
+
+    fine, coarse: the names of the columns.
+    values: by value of `fine`, the value of `coarse`, as `function_of` gives them.
+    """
+
+    fine: str
+    coarse: str
+    values: dict[str, str] | None
+
+
+def likely_functions(columns: Mapping[str, Sequence[str]]) -> Iterator[LikelyFunction]:
+    """The pairs of columns that look like functions. columns: by name, the listed values."""
+    for fine, texts in columns.items():
+        for coarse, fewer in columns.items():
+            rest = coarse[len(fine) :] if coarse.lower().startswith(fine.lower()) else ""
+            if len(fewer) < len(texts) and _COARSER.fullmatch(rest):
+                yield LikelyFunction(fine, coarse, function_of(fewer, texts))
 
 
 def function_of(coarse: Sequence[str], fine: Sequence[str]) -> dict[str, str] | None:
@@ -61,13 +81,12 @@ def function_advice(study: Study, release: DataSetRelease) -> Iterator[str]:
     if release.family != Family.PEOPLE:
         return
     ruled = {frozenset(rule.columns) for rule in release.column_rules}
-    columns = {answer.column: study.attributes[answer.attribute] for answer in release.answers}
-    for fine, coarse in _pairs(columns):
+    attributes = {answer.column: study.attributes[answer.attribute] for answer in release.answers}
+    columns = {n: [*map(str, a.symbols)] for n, a in attributes.items() if a.numbers is None}
+    for fine, coarse, values in likely_functions(columns):
         if frozenset((fine, coarse)) in ruled:
             continue
         line = f"'{coarse}' looks like a public function of '{fine}', by its name"
-        texts = [[str(s) for s in columns[name].symbols] for name in (coarse, fine)]
-        values = function_of(*texts)
         if values is not None:
             line += " and values"
         line += f"; if so, declare [releases.derived.{coarse}], or rows may contradict it"
@@ -75,13 +94,3 @@ def function_advice(study: Study, release: DataSetRelease) -> Iterator[str]:
             shown = ", ".join(f'"{value}" = "{of}"' for value, of in values.items())
             line += f": values = {{ {shown} }}"
         yield line
-
-
-def _pairs(columns: Mapping[str, Attribute]) -> Iterator[tuple[str, str]]:
-    """Columns of listed values, and those that are named after them, with fewer values."""
-    listed = {name: len(a.symbols) for name, a in columns.items() if a.numbers is None}
-    for fine, values in listed.items():
-        for coarse, fewer in listed.items():
-            rest = coarse[len(fine) :] if coarse.lower().startswith(fine.lower()) else ""
-            if fewer < values and _COARSER.fullmatch(rest):
-                yield fine, coarse

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,11 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import FileForm
 from stream_dp.services.desk.answers_form import Form, joined, listed
 from stream_dp.services.desk.column_proposals import TableHeader, codebook_values, labelled_values
+from stream_dp.services.desk.draft import Draft, drafted
+from stream_dp.services.desk.draft_columns import SourceTable
 from stream_dp.services.desk.init import asked_form, form_options
+from stream_dp.study.study_text import study_text
+from stream_dp.studyfile import parse_study
 
 
 def asked(path: Path, content: bytes, **answers: str) -> tuple[FileForm, list[str]]:
@@ -155,3 +161,66 @@ def test_a_codebook_of_another_file_s_labels(tmp_path: Path) -> None:
     labels = {"work": {1: "yes", 2: "no"}}
     pyreadstat.write_sav(pandas.DataFrame({"work": [1.0]}), path, variable_value_labels=labels)
     assert codebook_values(path) == {"work": ["1", "2"]}
+
+
+def draft_of_trades(trades: str, classes: str, **answers: str) -> Draft:
+    """A draft of a file of people with the columns Industry and industry_category.
+
+    The file has labels for 11, 12 and 21 of the first, and for 1 and 2 of the second.
+    """
+    columns = ("Industry", "industry_category")
+    codes = ({"11": "crops", "12": "wood", "21": "coal"}, {"1": "farms", "2": "mines"})
+    table = SourceTable(
+        Path("t.csv"),
+        FileForm(),
+        TableHeader(("id", *columns)),
+        labels=dict(zip(columns, codes, strict=True)),
+    )
+    given = {"people": "300", "price": "1", "period": "=", "complete": "yes"}
+    values = {"Industry: values": trades, "industry_category: values": classes}
+    return drafted(lambda form: table, {**given, **values, **answers})
+
+
+@pytest.mark.parametrize(
+    ("trades", "classes", "values"),
+    [
+        ("11,12,21", "1,2", {"11": "1", "12": "1", "21": "2"}),
+        ("crops,wood,coal", "farms,mines", {"crops": "farms", "wood": "farms", "coal": "mines"}),
+    ],
+)
+def test_a_function_is_proposed_from_names_and_values_and_never_taken_for_granted(
+    trades: str, classes: str, values: dict[str, str]
+) -> None:
+    pending = draft_of_trades(trades, classes)
+    assert pending.study is None
+    assert pending.pending is not None
+    key, answer = pending.pending.key, pending.pending.answer
+    assert (key, answer) == ("function industry_category", "no")
+    first, second = pending.notes[key]
+    shown = ", ".join(f"{value} = {of}" for value, of in values.items())
+    assert first == f"'industry_category' may follow from 'Industry': {shown}"
+    assert "never from rows" in second
+    refused, taken = (draft_of_trades(trades, classes, **{key: s}) for s in ("no", "yes"))
+    assert refused.study is not None
+    assert taken.study is not None
+    assert refused.study.batches[0].derived is None
+    (rule,) = taken.study.batches[0].column_rules
+    assert rule.text == "industry_category follows from industry"
+    assert rule.values == values
+    assert parse_study(tomllib.loads(study_text(taken.study), parse_float=Decimal)) == taken.study
+    assert not refused.comments + taken.comments
+
+
+def test_a_function_that_values_do_not_tell_is_a_comment_to_complete() -> None:
+    draft = draft_of_trades("a1,b1,b2", "x,y")
+    assert draft.study is not None
+    first, *_, block, of, values = draft.comments
+    assert "looks like a public function of 'industry', by its name alone" in first
+    assert draft.study.batches[0].derived is None
+    entries = '{ a1 = "x", b1 = "y", b2 = "y" }'
+    completed = f"{block}\n{of}\nvalues = {entries}"
+    study = parse_study(tomllib.loads(study_text(draft.study) + completed, parse_float=Decimal))
+    assert [rule.text for rule in study.batches[0].column_rules] == [
+        "industry_category follows from industry"
+    ]
+    assert values.startswith('values = { "VALUE OF industry" =')
