@@ -117,7 +117,7 @@ def answer_lines(answer: Answer, *, long: bool = False) -> list[str]:
     if not known:
         lines.append(f"  standard error  none is known: {answer.reason}")
         lines += [ends] if ends else []
-    if long:
+    if long or answer.standard_error == 0:  # why it is certain
         lines += _method(answer)
     if ends and (long or answer.sampled is None):
         errors = ERRORS if answer.sampled is None else SAMPLED.format(answer.sampled.covers)

@@ -55,9 +55,9 @@ def published(study, release, tables, rows):
     return PublishedTables(study, release, "2021-01", columns, tables, measurements)
 
 
-def people_table(noise=0.0, *, moves=False, ways=3, again=()):
+def people_table(noise=0.0, *, moves=False, ways=3, again=(), rules=()):
     """The truth as the records, and its residuals. again: sets that are measured once more."""
-    text = PEOPLE_TEXT
+    text = PEOPLE_TEXT.replace('kind = "mixture"', f'kind = "mixture"\nrules = {[*rules]}')
     if moves:
         text = text.replace('"replace_one"', '"add_remove"').replace("size = 300", "")
     study, release = declared(text)

@@ -27,7 +27,7 @@ import pyarrow as pa
 import scipy
 
 from stream_dp.errors import UserError
-from stream_dp.release.answer import LEVEL, QUANTILE, Answer, Interval, Synthetic
+from stream_dp.release.answer import LEVEL, QUANTILE, Answer, Interval, Sampled, Synthetic
 from stream_dp.study.families import Measured, Registry
 
 from ..joint_answers import JointAnswers, Ratios, fieller_ratio, sampled_shares
@@ -40,10 +40,12 @@ from .conjunction import (
     parse_among,
 )
 from .people_counts import match_weights, people_weights, residual_weights
+from .ruled_out import excluding_rule
 from .table_facts import Floats, PublishedTables, Weights, weighted_sum
 
 _MOST_CELLS = 1 << 16
 _MOST_PAIRED = 2_000  # cells of all pairs of columns of a table
+_ZERO = Weights(np.zeros(0, np.int64), np.zeros(0))
 
 
 def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
@@ -116,6 +118,7 @@ BOUNDED = (
     "the synthetic records alone; the interval is what measured single columns leave open, however"
     " they depend on each other"
 )
+RULED_OUT = "0 by the declared rule '{}', without noise; reports that break it are not counted"
 NOT_MEASURED = "no measurement says how far off its answer is"
 NOT_TOGETHER = "its columns were measured each by itself, not together"
 
@@ -193,6 +196,9 @@ class Conjunctions:
             if not count and published.link is None:
                 design = published.study.sampling
                 (sampled,) = sampled_shares(_ratio(weights, total, published), design)
+            if (rule := excluding_rule(query, published)) is not None:
+                method = RULED_OUT.format(rule.text)
+                sampled = sampled and Sampled(0.0, (0.0, 0.0), sampled.covers)
         elif total is not None and among is None:
             singles = single_columns(query, published, self.weights)
             with suppress(UserError):  # the number of people is not clearly positive
@@ -221,7 +227,12 @@ class Conjunctions:
         )
 
     def measured(self, query: Conjunction, published: PublishedTables) -> Weights | None:
-        """The weights of a query, also with sums of numbers; None if not measured."""
+        """The weights of a query, also with sums of numbers; None if not measured.
+
+        A query that a rule of the table excludes is 0 without a measurement.
+        """
+        if excluding_rule(query, published) is not None:
+            return _ZERO
         if not query.linear:
             return self.weights(query, published)
         candidates = (

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.study import DataSetRelease, Study
+from stream_dp.study.column_rules import Cell, column_cells
 from stream_dp.study.hierarchy_releases import Link, linked
 from stream_dp.study.scale import Numbers
 
@@ -75,6 +76,13 @@ class PublishedTables:
             which: [name for name in table.column_names if name in self.columns[which]]
             for which, table in self.tables.items()
         }
+
+    @cached_property
+    def ruled_cells(self) -> dict[str, tuple[Cell, ...]]:
+        """The values or bins, in the order of codes, of people's columns that have rules."""
+        ruled = {name for rule in self.declared.column_rules for name in rule.columns}
+        columns = self.columns["people"]
+        return {name: column_cells(columns[name], self.numbers.get(name)) for name in ruled}
 
     @cached_property
     def rows_of(self) -> dict[str, list[int]]:

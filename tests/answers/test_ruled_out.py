@@ -1,0 +1,114 @@
+"""Queries that a structural rule of a table excludes: 0 without noise. Others: as without rules."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from kit.data_sets import people_table, published
+from kit.studies import attribute, small_study
+
+from stream_dp.answers.tables.conjunction import matching_rows, parse_conjunction
+from stream_dp.answers.tables.ruled_out import excluding_rule
+from stream_dp.answers.tables.table_answer import answering, joint_table_answers, table_answers
+from stream_dp.release.published_tables import binned, coded_people, column_values
+from stream_dp.release.row_rules import rows_keep_rules
+from stream_dp.services.commands.estimate import answer_lines
+
+RULE = "age = 0-29 -> work = none"
+EXCLUDED = ["age=0-29 & work=some", "work=half|full & age=0-29 & sex=f"]
+OTHERS = ["age=0-29 & work=none", "age=0-29|30-39 & work=some", "age=0-29", "work=some|half"]
+
+
+def possible_rows():
+    """A published table with each row that keeps its rules, once, and no measurement."""
+    attributes = {
+        "age": attribute([10, 15, 16, 40], missing="absent"),
+        "married": attribute(["no", "yes"], missing="absent"),
+        "pay": {"number": {"least": 0, "most": 90, "step": 10}, "bins": [30, 60]}
+        | {"special": [-9], "missing": 0},
+        "state": attribute(["single", "couple"], missing="absent"),
+    }
+    state = {"no": "single", "yes": "couple", "absent": "absent"}
+    release = {"name": "p", "kind": "table", "attributes": [*attributes], "rho": 1, "every": 1}
+    release["rules"] = ["age < 16 -> married = no", "pay >= 60 -> married = yes", "pay <= 80"]
+    release["derived"] = {"state": {"of": "married", "values": state}}
+    study = small_study(rho=3, attributes=attributes, releases=[release])
+    (declared,) = study.batches
+    symbols = column_values(study, declared)
+    people = symbols["people"]
+    rows = np.array([*product(*(range(len(values)) for values in people.values()))])
+    kept = [
+        rows_keep_rules(declared.column_rules, people, coded_people(people, row[None]))
+        for row in rows
+    ]
+    exact = {"people": coded_people(people, rows[kept])}
+    columns, tables = binned(symbols, exact)
+    return replace(
+        published(study, declared, tables, []),
+        columns=columns,
+        numbers={"pay": people["pay"]},
+        number_codes={"pay": exact["people"]["pay"].to_numpy().astype(np.int64)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "rule"),
+    [
+        ("age=10 & married=yes", "age < 16 -> married = no"),
+        ("age=10|15 & married=yes & pay > 10", "age < 16 -> married = no"),
+        ("pay > 50 & married=no", "pay >= 60 -> married = yes"),
+        ("3*pay >= 180 & married=no", "pay >= 60 -> married = yes"),
+        ("pay > 80", "pay <= 80"),
+        ("married=yes & state=single|absent", "state follows from married"),
+        ("age=10 & married=yes|absent", None),
+        ("age=15|16 & married=yes", None),
+        ("pay >= 50 & married=no", None),
+        ("pay <= 50 & married=no", None),
+        ("pay=-9 & married=no", None),
+        ("married=yes", None),
+        ("pay >= 60 & state=couple", None),
+    ],
+)
+def test_a_query_is_excluded_if_no_row_that_keeps_one_rule_meets_it(query, rule):
+    tables = possible_rows()
+    parsed = parse_conjunction(query, tables)
+    found = excluding_rule(parsed, tables)
+    assert (found and found.text) == rule
+    assert (matching_rows(parsed, tables) == 0) == (rule is not None)
+    answer = answering(tables).answer(tables, query, count=True)
+    if rule is None:
+        assert answer.standard_error is None
+        return
+    assert (answer.value, answer.standard_error, answer.interval) == (0, 0, (0, 0))
+    assert f"0 by the declared rule '{rule}'" in answer.method
+    assert any(rule in line for line in answer_lines(answer))
+    assert answering(tables).answer(tables, query, count=False).interval == (0, 0)
+
+
+def test_rules_are_not_combined():
+    tables = possible_rows()
+    query = parse_conjunction("age=10 & pay > 60 & married=yes|no", tables)
+    assert excluding_rule(query, tables) is None
+    assert matching_rows(query, tables) == 0
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_others_have_the_answers_of_a_table_without_rules(moves):
+    tables, _, _ = people_table(1.0, moves=moves, rules=[RULE])
+    free, _, _ = people_table(1.0, moves=moves)
+    kind = answering(tables)
+    for query, count in product(OTHERS, (False, True)):
+        expected = kind.answer(free, query, count=count)
+        assert kind.answer(tables, query, count=count) == expected
+        assert expected.standard_error > 0
+    for query, count in product(EXCLUDED, (False, True)):
+        answer, before = (kind.answer(t, query, count=count) for t in (tables, free))
+        assert (answer.value, answer.standard_error, answer.interval) == (0, 0, (0, 0))
+        assert before.value > 0
+    joint = joint_table_answers(kind, tables, [EXCLUDED[0], OTHERS[0]], count=False)
+    assert joint.values[0] == joint.standard_errors[0] == joint.covariance[0, 1] == 0
+    assert joint.values[1] == pytest.approx(kind.answer(free, OTHERS[0], count=False).value)
+    rows = {row["query"]: row["standard_error"] for row in table_answers(tables, "").to_pylist()}
+    zeros = {query for query, error in rows.items() if error == 0}
+    assert zeros == {f"age=0-29 & work={work}" for work in ("some", "half", "full")}
