@@ -64,7 +64,9 @@ def rule_advice(study: Study, release: DataSetRelease) -> Iterator[str]:
         if _AGE.fullmatch(name) and column_numbers(study.attributes[name].symbols):
             yield (
                 "no rules: a synthetic head may be a minor, or a child older than the head; declare"
-                f' rules = ["adults of COUNTRY: {name}", "child.{name} + 12 <= head.{name}"]'
+                f' rules = ["adults of COUNTRY: {name}", "child.{name} + 12 <= head.{name}"];'
+                " none holds by default, because the age of majority is a country's, and a study"
+                " declares no country unless a rule names it"
             )
             return
 
