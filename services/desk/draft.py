@@ -301,17 +301,17 @@ def _derived(
     for fine, coarse, values in functions:
         if values is None or coarse in derived:
             continue
-        key = f"function {coarse}"
+        key, result, argument = f"function {coarse}", column_names[coarse], column_names[fine]
         shown = [f"{value} = {of}" for value, of in values.items() if value != ABSENT]
         more = len(shown) - _MOST_SHOWN
         notes[key] = [
-            f"'{column_names[coarse]}' may follow from '{column_names[fine]}':"
+            f"'{result}' may follow from '{argument}':"
             f" {', '.join(shown[:_MOST_SHOWN])}{f' and {more} more' * (more > 0)}",
-            "the proposal comes from the names and the declared values alone, never from rows",
+            "the proposal comes from names, declared values and labels, never from people's rows",
         ]
         question = (
-            f"Does a public definition say '{column_names[coarse]}' of each '{column_names[fine]}', without"
-            " exceptions? Then no synthetic person contradicts it"
+            f"Does a public definition say '{result}' of each '{argument}', without exceptions?"
+            " Then no synthetic person contradicts it"
         )
         if form.choose(key, question, ("yes", "no"), "no", confirmed=True) == "yes":
             derived[coarse] = {"of": fine, "values": values}
