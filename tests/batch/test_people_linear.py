@@ -93,6 +93,7 @@ def test_a_charge_follows_from_the_variances():
     assert replace(fit).title == fit.title
 
 
+@pytest.mark.slow
 def test_rows_with_locations_meet_sums():
     pytest.importorskip("jax")
     study, release = declared(SUMS)

@@ -40,11 +40,10 @@ def killed(broker: Broker) -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("close", "stop", "silence"),
     [
-        (MARKER, paused, SILENCE),
-        (MARKER, killed, 4.0),
-        (SOON, paused, 8.0),
+        pytest.param(MARKER, paused, SILENCE, id="reads, broker paused"),
+        pytest.param(MARKER, killed, 4.0, id="reads, broker killed", marks=pytest.mark.slow),
+        pytest.param(SOON, paused, 8.0, id="waits to publish, broker paused"),
     ],
-    ids=["reads, broker paused", "reads, broker killed", "waits to publish, broker paused"],
 )
 def test_not_ready_while_the_broker_does_not_answer(
     close: dict[str, Any],

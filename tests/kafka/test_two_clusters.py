@@ -23,7 +23,7 @@ def topics(server: str, prefix: str) -> set[str]:
     return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
-@pytest.mark.parametrize("step", ["commit", "release open"])
+@pytest.mark.parametrize("step", ["commit", pytest.param("release open", marks=pytest.mark.slow)])
 def test_a_public_cluster_that_dies_delays_a_release_and_no_more(
     kafka: str, own_broker: Broker, tmp_path: Path, step: str
 ) -> None:

@@ -60,7 +60,9 @@ def errors_of(name):
     return panel_errors(plan_study(STUDIES[name]))
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "closed")) for n in STUDIES]
+)
 def test_they_are_near_what_an_evaluation_measures_on_people_of_the_prior(name):
     declared, stated = STUDIES[name], errors_of(name)
     absent = 2 if name == "come and go" else None

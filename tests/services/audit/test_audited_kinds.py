@@ -42,7 +42,7 @@ SHARES = {Kind.MWEM: 0.92, Kind.HPD_FIXED: 0.92, Kind.HPD_GEN: 0.92, Kind.HPD_EV
 
 # Kinds whose fits take long: fewer runs in the suite, which find a quarter of the variance.
 HPD = {Kind.HPD_FIXED, Kind.HPD_GEN, Kind.HPD_EVENTS}
-FEW_RUNS = {Kind.MIXTURE, Kind.RAP, Kind.MATCH, Kind.SIZES, Kind.MWEM, *HPD}
+FEW_RUNS = {Kind.TABLE, Kind.MIXTURE, Kind.RAP, Kind.MATCH, Kind.SIZES, Kind.MWEM, *HPD}
 
 
 @pytest.mark.parametrize(
