@@ -4,7 +4,7 @@
 
 Fetches what is missing into FOLDER, by default `benchmarks/data`, and compares the SHA-256 of every
 download. With the environment variable BENCHMARK_DATA the benchmarks read another folder, in which
-a file may lie at any depth. OULAD and the unions of workers need rdata and pandas.
+a file may lie at any depth. OULAD and the unions of workers need `requirements/benchmarks.lock`.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ EXTRAS = dict(PROJECT["project"]["optional-dependencies"])
 BASE = ROOT / "requirements.lock"
 PYTHONS = ("3.11.2", "3.11.14", "3.12.3", "3.13.5", "3.14.0")  # Debian 12's is the first
 CUDA = "batch-cuda12"  # JAX for a GPU, which no extra installs
+BENCHMARKS = "benchmarks"  # what programs in benchmarks/ need besides
 SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "requirements.lock")
 
 
@@ -62,8 +63,8 @@ def lock_of(extra: str) -> Path:
 
 def test_each_extra_has_a_lock() -> None:
     names = {path.stem for path in (ROOT / "requirements").glob("*.lock")}
-    assert names == {*EXTRAS, CUDA}
-    for extra in (*EXTRAS, CUDA):
+    assert names == {*EXTRAS, CUDA, BENCHMARKS}
+    for extra in names:
         assert lock_of(extra).read_text().startswith("-r ../requirements.lock\n")
 
 
@@ -76,7 +77,9 @@ def test_the_compiled_reader_has_the_version_of_the_package_and_a_lock() -> None
     assert all("checksum" in crate for crate in crates if crate["name"] != "stream-dp-native")
 
 
-@pytest.mark.parametrize("path", [BASE, *map(lock_of, (*EXTRAS, CUDA))], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [BASE, *map(lock_of, (*EXTRAS, CUDA, BENCHMARKS))], ids=lambda path: path.stem
+)
 def test_every_requirement_has_hashes(path: Path) -> None:
     for entry in entries(path):
         assert re.search(r"( +--hash=sha256:[0-9a-f]{64})+$", entry), entry
@@ -89,9 +92,9 @@ def test_locks_have_what_the_project_requires(python: str) -> None:
     for text in [*always, *EXTRAS["monitor"]]:
         assert base[canonicalize_name(Requirement(text).name)] in Requirement(text).specifier
     together = dict(base)
-    for extra in EXTRAS:
+    for extra in (*EXTRAS, BENCHMARKS):
         own = pins(lock_of(extra), python)
-        for text in EXTRAS[extra]:
+        for text in EXTRAS.get(extra, ()):
             assert own[canonicalize_name(Requirement(text).name)] in Requirement(text).specifier
         # Extras can be installed together.
         assert all(together.setdefault(name, own[name]) == own[name] for name in own)
