@@ -615,7 +615,7 @@ function checkReleases(releases, { study, numbers, declared }, plan) {
     const before = fused ? Object.keys(charges).filter((label) => numbers.get(label) < c.number) : [], listed = Object.entries(c.fused_with ?? {});
     if (listed.length !== before.length || !before.every((label) => label in (c.fused_with ?? {}))) why(one, "its certificate's fused_with is not the tables before it");
     if (listed.some(([label, rho]) => fraction(rho)[0] && compare(fraction(rho), fraction(charges[label])))) why(one, "its certificate's fused_with is not the charges of the plan");
-    const differs = (name, value) => (name === "noise" && c.noise === SEEDED ? false : ["rho_total", "delta", "noise_variance", "least_variance"].includes(name) && fraction(value) ? compare(fraction(c[name]), fraction(value)) : !(name in c) || !same(c[name], value));
+    const differs = (name, value) => (name === "noise" && c.noise === SEEDED ? false : ["rho_total", "delta", "noise_variance", "least_variance"].includes(name) && fraction(value) && fraction(c[name]) ? compare(fraction(c[name]), fraction(value)) : !(name in c) || !same(c[name], value));
     const faults = Object.entries(states).filter(([name, value]) => differs(name, value)).map(([name]) => name);
     for (const [name, rho] of [["epsilon_spent", fraction(c.rho_spent)], ["epsilon_total", whole]]) {
       if (!isEpsilon(c[name], rho, delta)) faults.push(name);

@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from stream_dp.log.file_mark import make_folder
@@ -53,7 +54,11 @@ def _processor() -> str:
 
 def _remove_oldest(folder: Path, most: int) -> None:
     """Removes files until the others take at most `most` bytes."""
-    stats = [(path.stat(), path) for path in folder.iterdir() if path.is_file()]
+    stats = list[tuple[os.stat_result, Path]]()
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another worker removes as well
+            if path.is_file():
+                stats.append((path.stat(), path))
     total = sum(stat.st_size for stat, _ in stats)
     for stat, path in sorted(stats, key=lambda pair: (pair[0].st_mtime, pair[1])):
         if total <= most:

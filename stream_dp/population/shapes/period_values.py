@@ -85,7 +85,7 @@ class PeriodValues:
             written = NUMBERS[kind.removeprefix(LOCAL)][1](int(text)).written
         except OverflowError:
             return None
-        return self._known(self._texts.label(written.isoformat(" ")))
+        return self._known(self._readers(None, self._zone).label(written.isoformat(" ")))
 
     def _text_label(self, text: str) -> str | Odd | None:
         if self._kind is not None and re.fullmatch("-?[0-9]+", text, re.ASCII):
