@@ -88,4 +88,6 @@ def _is_gaussian(study: Study, release: DataSetRelease) -> bool:
         release.kind not in _FIXED_PHASES or study.neighbours == "add_remove"
     ):
         return False
-    return all(phase.gaussian for phase in planned_phases(study, release))
+    # The rho of a data set decides between mechanisms, as in `planned_titles`.
+    data_sets = {one.rho: one for one in study.schedule(release).values()} or {release.rho: release}
+    return all(phase.gaussian for one in data_sets.values() for phase in planned_phases(study, one))
