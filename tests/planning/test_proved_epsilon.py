@@ -5,6 +5,7 @@ from kit.kinds_of_releases import study_of
 from kit.studies import attribute, small_study, window
 
 from stream_dp import parse_study
+from stream_dp.batch.kinds import planned_phases
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.gaussian_epsilon import gaussian_epsilon
 from stream_dp.privacy.zcdp import epsilon
@@ -57,3 +58,20 @@ def test_a_table_has_it_if_its_phases_follow_from_the_study(neighbours):
     least = 1 / (2 * study.batches[0].rho / study.periods.count)
     found = plan_study(study).proved.least_variance
     assert found is None if neighbours == "add_remove" else 0 < found <= least
+
+
+def test_later_tables_of_a_schedule_that_select_pairs_have_none():
+    """The later of combined tables have less than the mean rho, so that they may pick pairs."""
+    names = [f"a{i}" for i in range(6)]
+    table = {"name": "people", "kind": "mixture", "attributes": names, "every": 1, "rho": "1/1200"}
+    study = small_study(
+        attributes={name: attribute([0, 1, 2, 3], missing=0) for name in names},
+        releases=[table],
+        rho="1/100",
+        size=4179,
+        periods={"first": "2026-01", "every": "month", "count": 12},
+    )
+    (release,) = study.batches
+    of_mean = all(phase.gaussian for phase in planned_phases(study, release))
+    assert of_mean
+    assert plan_study(study).proved.least_variance is None
