@@ -301,7 +301,8 @@ def _derived(
     for fine, coarse, values in functions:
         if values is None or coarse in derived:
             continue
-        key, result, argument = f"function {coarse}", column_names[coarse], column_names[fine]
+        key = f"function {coarse} of {fine}"
+        result, argument = column_names[coarse], column_names[fine]
         shown = [f"{value} = {of}" for value, of in values.items() if value != ABSENT]
         more = len(shown) - _MOST_SHOWN
         notes[key] = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,8 @@ def on_all_devices(arrays: Mapping[str, jax.Array], axis: int) -> dict[str, jax.
     length = next(iter(arrays.values())).shape[axis]
     if len(devices) == 1 or length % len(devices):
         return dict(arrays)
-    parts = PartitionSpec(*[None] * axis, "rows")
+    constrained: Any = jax.lax.with_sharding_constraint
+    partition: Any = PartitionSpec
+    parts = partition(*[None] * axis, "rows")
     spread = NamedSharding(Mesh(np.array(devices), ("rows",)), parts)
-    return {name: jax.lax.with_sharding_constraint(a, spread) for name, a in arrays.items()}
+    return {name: constrained(array, spread) for name, array in arrays.items()}

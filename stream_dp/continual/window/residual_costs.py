@@ -173,7 +173,7 @@ class ResidualCosts:
         return change
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def residual_costs(
     q: int, width: int, horizon: int, exponent: Fraction, total: bool
 ) -> ResidualCosts:

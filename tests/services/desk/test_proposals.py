@@ -195,7 +195,7 @@ def test_a_function_is_proposed_from_names_and_values_and_never_taken_for_grante
     assert pending.study is None
     assert pending.pending is not None
     key, answer = pending.pending.key, pending.pending.answer
-    assert (key, answer) == ("function industry_category", "no")
+    assert (key, answer) == ("function industry_category of industry", "no")
     first, second = pending.notes[key]
     shown = ", ".join(f"{value} = {of}" for value, of in values.items())
     assert first == f"'industry_category' may follow from 'Industry': {shown}"
