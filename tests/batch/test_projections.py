@@ -196,6 +196,16 @@ def test_sums_of_few_numbers_cost_the_worst_possible_pair_rho(attributes, linear
     assert sums[1] == pytest.approx(independent, abs=1e-3)
 
 
+def test_alike_columns_beside_sums_are_counted_and_not_listed():
+    """Each of 24 columns agrees or not; which of them do makes no difference."""
+    alike = {f"c{i}": attribute([0, 1], missing=0) for i in range(24)}
+    numbers = {"n": whole_number(5, [2]), "m": whole_number(5, [3])}
+    study, release, _ = declared(
+        "replace_one", [{"weights": {"n": 1, "m": -1}, "thresholds": [0]}], None, numbers | alike
+    )
+    assert {phase.charge for phase in planned_phases(study, release)} == {"exact maximum"}
+
+
 @pytest.mark.parametrize(("most", "charge"), [(60, "exact maximum"), (5000, "upper bound")])
 def test_the_charge_of_sums_of_many_numbers_is_an_upper_bound(most, charge):
     attributes = {"n": whole_number(most, [9]), "m": whole_number(most, [9])}

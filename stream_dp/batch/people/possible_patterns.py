@@ -3,8 +3,8 @@
 The bin of a number and the cells of its sums (`projections.py`) depend on each other: two rows that
 agree in all numbers agree in every sum. So not every pattern of agreement of these columns has a
 pair of rows. If the numbers have few values, all pairs of rows are compared, and the costs of all
-possible patterns. The other columns agree or not, whatever the numbers are. So the largest cost is
-the exact maximum over all pairs of rows.
+possible patterns. The other columns agree or not, whatever the numbers are; of those that are alike
+it only matters how many agree. So the largest cost is the exact maximum over all pairs of rows.
 """
 
 from __future__ import annotations
@@ -57,40 +57,54 @@ class PossiblePatterns(AgreementPatterns):
     dependent: DependentColumns
 
     @cached_property
-    def _free(self) -> list[int]:
-        """The measured columns that depend on no other."""
-        measured = {c for table in (self.new, self.before) for a in table for c in a}
-        return sorted(measured - {*self.dependent.columns})
+    def _free(self) -> list[Columns]:
+        """The measured columns that depend on no other, by class."""
+        dependent = {*self.dependent.columns}
+        free = (tuple(c for c in members if c not in dependent) for members in self.classes)
+        return [members for members in free if members]
 
     @property
     def few(self) -> bool:
-        patterns = self.dependent.patterns
-        return patterns is not None and len(patterns) << len(self._free) <= MOST_PATTERNS
+        return self.dependent.patterns is not None and prod(self._shape) <= MOST_PATTERNS
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The number of patterns of dependent columns, and of counts of each class of the others.
+
+        Of alike columns it only matters how many agree.
+        """
+        assert self.dependent.patterns is not None
+        return (len(self.dependent.patterns), *(len(members) + 1 for members in self._free))
 
     @cached_property
     def _agreeing(self) -> dict[int, NDArray[np.bool_]]:
         """By column, whether it agrees in each pattern."""
         assert self.dependent.patterns is not None
-        free, patterns = self._free, self.dependent.patterns
-        number = np.arange(len(patterns) << len(free))
-        dependent = patterns[number >> len(free)].T
+        pattern, *counts = np.unravel_index(np.arange(prod(self._shape)), self._shape)
+        agreeing = self.dependent.patterns[pattern].T
         return {
-            **dict(zip(self.dependent.columns, dependent, strict=True)),
-            **{c: (number >> i & 1).astype(np.bool_) for i, c in enumerate(free)},
+            **dict(zip(self.dependent.columns, agreeing, strict=True)),
+            **{
+                column: count > place
+                for members, count in zip(self._free, counts, strict=True)
+                for place, column in enumerate(members)
+            },
         }
 
     def _profiles(self, precisions: Mapping[Columns, Fraction]) -> dict[Profile, Fraction]:
         return dict(precisions)
 
     def _costs(self, profiles: Mapping[Profile, Fraction]) -> tuple[Costs, float]:
-        agreeing, bound = self._agreeing, 0.0
-        values = np.zeros(len(next(iter(agreeing.values()))))
+        bound, values = 0.0, np.zeros(prod(self._shape))
+        factors = {
+            c: np.where(agree, float(self.sizes[c] * (self.sizes[c] - 1)), -float(self.sizes[c]))
+            for c, agree in self._agreeing.items()
+        }
         for columns, precision in profiles.items():
-            norm = float(precision) * prod(self.sizes[c] * (self.sizes[c] - 1) for c in columns)
-            bound += norm
+            bound += float(precision) * prod(self.sizes[c] * (self.sizes[c] - 1) for c in columns)
             term = np.full(len(values), float(precision))
             for c in columns:
-                term *= np.where(agreeing[c], self.sizes[c] * (self.sizes[c] - 1), -self.sizes[c])
+                term *= factors[c]
             values += term
         return bound - values, bound
 
