@@ -28,9 +28,8 @@ def run(options: argparse.Namespace) -> Output:
     if not deployment.study.batches:
         # Service managers start a worker of every study: the end is no failure.
         return Output({"stopped": False}, f"{options.study}: no data sets, so nothing to fit")
-    snapshots = deployment.run.snapshots or f"{deployment.study.name}-snapshots"
-    if "://" not in snapshots:
-        keep_compiled_programs(deployment.base / snapshots)
+    if "://" not in deployment.snapshots_place:
+        keep_compiled_programs(deployment.base / deployment.snapshots_place)
     stop = threading.Event()
     stop_on_signals(stop)
     with ExitStack() as stack:

@@ -210,7 +210,8 @@ class AnswerTopic:
         head = WeightsStatement.model_validate(message.head)
         if self._panels is None:
             self._panels = PublicLog(self.public, _of_panels, until=message.hash)
-        self._panels.extend(self.public, message.hash)
+        else:
+            self._panels.extend(self.public, message.hash)
         self._commit(weighted_answers(self._panels, head.release, message.hash), head.number)
 
     def _commit(self, answers: Sequence[FlatAnswer], number: int) -> None:

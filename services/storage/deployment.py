@@ -232,11 +232,15 @@ class Deployment:
         return self.run.public, self.base
 
     @property
+    def snapshots_place(self) -> str:
+        """The folder of snapshots, relative to `base`, or its URL."""
+        return self.run.snapshots or f"{self.study.name}-snapshots"
+
+    @property
     def snapshots(self) -> Snapshots:
         from .snapshots import Snapshots
 
-        folder = self.run.snapshots or f"{self.study.name}-snapshots"
-        return Snapshots(folder, self.base, keys=self.keys)
+        return Snapshots(self.snapshots_place, self.base, keys=self.keys)
 
 
 def _in_bucket(url: str) -> bool:

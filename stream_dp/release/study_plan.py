@@ -42,7 +42,8 @@ _OF_A_RELEASE = {
 # The factors of a mechanism are computed in floating point, with other last digits elsewhere.
 _CLOSE = Fraction(1, 10**6)
 _NUMBERS = {"noise_variance", "padding", "least_variance", "least_epsilon_total"}
-_SIMULATED, _LEAST = "panel_errors", "least_variance"
+_SIMULATED = "panel_errors"
+LEAST_VARIANCE = "least_variance"
 _MOST_VARIANCE = 10**30
 
 
@@ -103,7 +104,7 @@ def study_plan(
     if least_variance is None:
         return plans
     proved = {
-        _LEAST: str(least_variance),
+        LEAST_VARIANCE: str(least_variance),
         "least_epsilon_total": str(gaussian_epsilon(study.rho, study.delta, least_variance)),
     }
     return {
@@ -146,7 +147,10 @@ def panel_variances(study: Study, mechanisms: Mapping[str, AnyMechanism]) -> Ite
 
 def least_variances(plan: StudyPlan) -> set[object]:
     """The statements of a plan's releases about the least variance; None for no statement."""
-    return {str(one.states[_LEAST]) if _LEAST in one.states else None for one in plan.values()}
+    return {
+        str(one.states[LEAST_VARIANCE]) if LEAST_VARIANCE in one.states else None
+        for one in plan.values()
+    }
 
 
 def _stated_variance(plan: StudyPlan) -> Fraction | None:

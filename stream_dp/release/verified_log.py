@@ -21,9 +21,7 @@ from stream_dp.study import Study
 from .certificate import SEEDED_NOISE, Certificate, CertifiedLedger, GateStatement, refusal
 from .public_reader import AnyPublished
 from .signatures import Signatures
-from .study_plan import ReleasePlan, StudyPlan, checked_plan
-
-_LEAST = "least_variance"
+from .study_plan import LEAST_VARIANCE, ReleasePlan, StudyPlan, checked_plan
 
 
 def checked_certificates(
@@ -67,9 +65,12 @@ def checked_certificates(
 
 def _proved(study: Study, spent: Fraction, planned: ReleasePlan) -> dict[str, str | None]:
     """The epsilons that follow from the least variance of the plan."""
-    names, least = ("least_epsilon_spent", "least_epsilon_total"), planned.states.get(_LEAST)
+    names, least = (
+        ("least_epsilon_spent", "least_epsilon_total"),
+        planned.states.get(LEAST_VARIANCE),
+    )
     if least is None:
-        return dict.fromkeys((*names, _LEAST))
+        return dict.fromkeys((*names, LEAST_VARIANCE))
     stated = (gaussian_epsilon(rho, study.delta, Fraction(least)) for rho in (spent, study.rho))
     return dict(zip(names, map(str, stated), strict=True))
 
