@@ -17,6 +17,8 @@ from stream_dp.errors import visible
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
 _LETTER = 6.4  # pixels of a letter, on average
+_BETWEEN = 12.0  # pixels between two labels of periods
+_NARROW = 40.0  # pixels of a period below which the last label ends with its period
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
     [(2, 'Mar 2021'), (5, 'Jun'), (8, 'Sep'), (11, 'Dec')]
     >>> period_ticks(["1", "2", "3"], 300)
     [(0, '1'), (1, '2'), (2, '3')]
+    >>> period_ticks([f"2021-10-31T{h:02}Z" for h in range(12)], 340)
+    [(3, '2021-10-31T03Z'), (11, '2021-10-31T11Z')]
     """
     count = max(1, len(labels))
     period_width = width / count
@@ -76,9 +80,14 @@ def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
         label_width = 54.0  # a month with its year, now and then
         step = next((s for s in _MONTH_STEPS if s * period_width >= label_width), 240)
         return _months(labels, step)
-    label_width = _LETTER * max(map(len, labels), default=1) + 12
-    step = math.ceil(label_width / period_width)
-    return [(i, labels[i]) for i in range(step - 1 if step <= count else 0, count, step)]
+    letters = _LETTER * max(map(len, labels), default=1)
+    step = math.ceil((letters + _BETWEEN) / period_width)
+    shown = [*range(step - 1 if step <= count else 0, count, step)]
+    if shown[-1:] == [count - 1] and period_width < _NARROW:
+        # The last label ends with its period: it reaches further back than the others.
+        room = step * period_width + period_width / 2 - 1.5 * letters
+        shown = shown[:-2] + shown[-1:] if room < _BETWEEN / 2 else shown
+    return [(i, labels[i]) for i in shown]
 
 
 def period_words(label: str) -> str:
@@ -240,7 +249,7 @@ class Frame:
             text = number_text(tick, self.axis.ticks)
             yield Text("tick", x=self.left - 6, y=y + 4, text=text, anchor="end")
         for position, name in periods:
-            last = position == self.count - 1 and self.period_width < 40
+            last = position == self.count - 1 and self.period_width < _NARROW
             anchor, shift = ("end", self.period_width / 2) if last else ("middle", 0.0)
             yield Text("tick", px(self.x(position) + shift), self.height - 6, name, anchor)
         yield Text("tick", 0, 11, unit)
