@@ -250,8 +250,9 @@ def moment_of(fields: Mapping[str, str | None], months: Mapping[str, int]) -> Mo
         day = date(year, month, number("d", 1))
     hour = number("H", number("I", 0))
     minute = number("M", 0)
-    if (hour, minute, number("S", 0)) == (24, 0, 0):
-        hour, minute = 23, 59  # the end of the day that is written
+    ends_day = (hour, minute, number("S", 0)) == (24, 0, 0)
+    if ends_day:
+        hour, minute = 23, 59  # of the day that is written; it names no hour
     half = fields.get("p")
     if half is not None:
         if not 1 <= hour <= 12:
@@ -263,7 +264,7 @@ def moment_of(fields: Mapping[str, str | None], months: Mapping[str, int]) -> Mo
     offset = fields.get("z")
     return Moment(
         moment,
-        _shortest([name for name, text in fields.items() if text is not None]),
+        "day" if ends_day else _shortest([n for n, text in fields.items() if text is not None]),
         None if offset is None else moment.replace(tzinfo=_offset(offset.strip())),
     )
 

@@ -258,6 +258,15 @@ def test_a_local_time_names_an_hour_where_the_zone_has_it_once(text, label, date
     assert PeriodTexts(HOURS, dates, zone="Europe/Lisbon").label(text) == (label or text)
 
 
+@pytest.mark.parametrize("text", ["2021-01-31T24:00Z", "2021-01-31 24:00:00+01:00"])
+def test_the_end_of_a_day_names_the_day_and_no_hour(text):
+    """It would be the first hour of the next day."""
+    hours = PeriodTexts(Periods(every="hour", first="2021-01-31T00Z", count=48, close="marker"))
+    days = PeriodTexts(Periods(every="day", first="2021-01-31", count=2, close="marker"))
+    assert hours.label(text) == text
+    assert days.label(text) == "2021-01-31"
+
+
 def test_a_time_that_the_clocks_skip_names_no_hour():
     spring = Periods(every="hour", first="2021-03-28T00Z", count=4)
     texts = PeriodTexts(spring, zone="Europe/Lisbon")
