@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from kit.run_results import kept
 from kit.studies import MARKER, study_toml
 from stream_dp.services.commands.cli import main
 
@@ -77,7 +81,19 @@ def write_moves(folder: Path) -> list[np.ndarray]:
 
 
 def moves_public(folder: Path) -> str:
-    """The address of the study's public log, after all its periods. folder: for its files."""
+    """The address of the study's public log, after all its periods. folder: for its file."""
+    path = folder / "moves-public.db"
+    path.write_bytes(kept("public log of moves", _run_to_its_end))
+    return f"sqlite:{path}"
+
+
+def _run_to_its_end() -> bytes:
+    """The public log's file."""
+    with TemporaryDirectory() as name, redirect_stdout(io.StringIO()):
+        return _moves_run(Path(name))
+
+
+def _moves_run(folder: Path) -> bytes:
     write_moves(folder)
     file = folder / "moves.toml"
     file.write_text(moves_toml())
@@ -90,4 +106,4 @@ def moves_public(folder: Path) -> str:
         ("run", file, "--until-idle"),
     ):
         assert main([*map(str, words), "--json"]) == 0
-    return f"sqlite:{folder / 'moves-public.db'}"
+    return (folder / "moves-public.db").read_bytes()

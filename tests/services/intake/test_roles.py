@@ -117,7 +117,7 @@ def answered(members: list[str]) -> None:
         assert main(["close", "families.toml", label]) == 0
 
 
-@pytest.mark.parametrize("kind", ["mwem", "hpd-fixed"])
+@pytest.mark.parametrize("kind", ["mwem", pytest.param("hpd-fixed", marks=pytest.mark.slow)])
 def test_every_published_household_is_valid(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,12 +108,6 @@ def test_a_map_can_be_taken_away(mapped: Monitor, public: PublicLog) -> None:
     assert b"<svg" in mapped.get("/embed/map/blocks?q=mean")[1]
 
 
-def test_without_outlines_there_is_no_map(folder: Path) -> None:
-    with monitor(f"sqlite:{folder / 'moves-public.db'}") as one:
-        assert b'id="map"' not in one.get("/data/blocks")[1]
-        assert one.get("/figure/map/blocks.svg")[0] == 404
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -62,6 +62,11 @@ def test_the_page_has_a_chart_and_the_numbers_of_each_region(
     assert moves.get("/downloads")[1].decode().count("/download/blocks/") >= 8
 
 
+def test_without_outlines_there_is_no_map(moves: Monitor) -> None:
+    assert b'id="map"' not in moves.get("/data/blocks")[1]
+    assert moves.get("/figure/map/blocks.svg")[0] == 404
+
+
 def test_sizes_are_asked_on_their_page_and_by_the_api(moves: Monitor, public: PublicLog) -> None:
     for where in ((), ("c0",), region(3)):
         path = "/".join(where)
