@@ -1,7 +1,8 @@
 """Tables and numbers of the result pages, from `docs/results/data`.
 
-A file of that folder is one table: a caption, the command that measures its rows, the conditions,
-the columns and the rows by their names. `benchmarks/result_file.py` writes the rows.
+A file of that folder is one table: a caption, the command that measures its rows and what it needs
+beside stream-dp, the conditions, the columns and the rows by their names.
+`benchmarks/result_file.py` writes the rows.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ Cell = float | int | str | None
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A measured table. `rows` has the cells of each named row, in the order of `columns`."""
+    """A measured table. `rows` has the cells of each named row, in the order of `columns`.
+
+    needs: what the command needs beside stream-dp, words of `result_commands.NEEDS`.
+    """
 
     name: str
     caption: str
     command: str
+    needs: tuple[str, ...]
     conditions: str
     first: str
     columns: tuple[str, ...]
@@ -79,6 +84,7 @@ def read(name: str) -> ResultTable:
         name,
         data["caption"],
         data["command"],
+        tuple(data["needs"].split(", ")) if "needs" in data else (),
         data["conditions"],
         data["first"],
         columns,

@@ -22,6 +22,7 @@ import metrics
 import python_api
 import readme
 import reports
+import result_commands
 import result_figures
 import result_tables
 import sequence_pictures
@@ -35,6 +36,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "alerts": metrics.alerts,
     "events": logs.markdown,
     "reasons": reports.reasons,
+    "commands of results": result_commands.markdown,
     "introduction": readme.introduction,
     "try it": partial(readme.section, "Try it without Kafka"),
     "on kafka": partial(readme.section, "On Kafka in five minutes"),

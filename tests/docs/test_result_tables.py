@@ -1,5 +1,6 @@
 """The pages of results: a number comes from a measured table, and a table from a command."""
 
+import ast
 import csv
 import importlib.util
 import json
@@ -7,9 +8,11 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
+import result_commands
 import result_figures
 import result_tables
 import written_parts
@@ -28,6 +31,43 @@ def test_a_table_has_a_command_that_is_there_and_at_most_seven_columns(name):
     assert scripts
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
     assert table.markdown().count("\n|") == len(table.rows) + 1
+
+
+def imported(path, seen):
+    """The scripts that a script imports, with itself; without those that the extras install."""
+    seen.add(path)
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for module, folder in product(filter(None, modules), (path.parent, ROOT / "benchmarks")):
+            found = folder / f"{module}.py"
+            if found.is_file() and found not in seen:
+                imported(found, seen)
+    return seen
+
+
+# Their scripts import one that reads public data, and do not read them.
+SIMULATED = {
+    *("aims", "devices", "households-relatives", "households-rules"),
+    *("people-columns", "people-dense", "people-many"),
+}
+ON_KAFKA = re.compile(r"running_broker|BROKER\b|distant_broker|\bCluster\b|\bPLACE\b|\bOTHERS\b")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_says_what_its_command_needs(name):
+    table = result_tables.read(name)
+    assert set(table.needs) <= result_commands.NEEDS.keys()
+    assert ("--peers" in table.command) <= ("private-pgm" in table.needs)
+    scripts = [ROOT / script for script in re.findall(r"(?:^|; )python ([^\s;]+)", table.command)]
+    if scripts[0].name == "papers.py":
+        commands = scripts[0].read_text("utf-8").partition(f'"{table.command.split()[-1]}": ')[2]
+        scripts = [ROOT / "benchmarks" / re.findall(r'\("([\w/]+\.py)', commands)[0]]
+    sources = [path.read_text("utf-8") for script in scripts for path in imported(script, set())]
+    fetches = any(len(re.findall(r"(?<!def )\bdata_file\b", text)) > 1 for text in sources)
+    assert ("public data" in table.needs) == (fetches and name not in SIMULATED)
+    of_kafka = any(ON_KAFKA.search(script.read_text("utf-8")) for script in scripts)
+    assert ("broker" in table.needs) == of_kafka
 
 
 @pytest.mark.parametrize("name", TABLES)
