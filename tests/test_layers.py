@@ -431,9 +431,13 @@ def test_no_command_imports_another_or_the_command_line():
 
 
 def test_a_command_that_writes_a_marker_loads_little():
-    """`close` counts nothing without a terminal: it needs the study, its log and the journal."""
-    code = "import stream_dp.services.commands.close, sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    loaded = done.stdout.split()
-    assert len([name for name in loaded if name.split(".")[0] == "stream_dp"]) <= 120
-    assert not {"fsspec", "opendp", "scipy", "tqdm"} & set(loaded)
+    """`close` needs the study, its log and the journal; a preview also the population."""
+    code = (
+        "import sys, stream_dp.services.commands.close; print(*sys.modules)\n"
+        "import stream_dp.services.releaser.close_preview; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for line, most in zip(done.stdout.splitlines(), (80, 105), strict=True):
+        loaded = line.split()
+        assert len([name for name in loaded if name.split(".")[0] == "stream_dp"]) <= most
+        assert not {"fsspec", "opendp", "pyarrow.compute", "scipy", "tqdm"} & set(loaded)

@@ -111,6 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(_overview())
             return 0
         called = next((word for word in typed if not word.startswith("-")), "")
+        if arguments is None:
+            # pydantic would look for plug-ins in every installed package.
+            os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         if arguments is None and called != "worker":
             # Except in fits matrices are small, and threads of linear algebra wait for one another.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

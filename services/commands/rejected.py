@@ -7,6 +7,7 @@ from contextlib import closing
 
 from stream_dp.log.log import Missing
 
+from ..intake.input_decoders import shape_reader
 from ..intake.rejections import (
     Placing,
     no_rejections,
@@ -15,7 +16,6 @@ from ..intake.rejections import (
     rejections_text,
     totals,
 )
-from ..intake.schema_source import shape_reader
 from ..process.command_output import Output
 from ..storage.deployment import Deployment
 

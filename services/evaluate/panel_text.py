@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import scipy
 
-from stream_dp.continual.mechanism_interface import PanelError
+from stream_dp.continual.stored_design import PanelError
 
 from .panel_report import Evaluation, QueryErrors, ReleaseErrors, Sweep, root_mean_square
 from .text_tables import WARNING, decimal, plain_table

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from stream_dp.log.following import READ_AT_ONCE
 from stream_dp.log.log import MAX_RECORD, Headers, Log, OutOfRange, RecordColumns, Stored
 from stream_dp.log.records import Records
-from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejection_reasons import REASONS, Reason, RejectedRecord
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
+
+if TYPE_CHECKING:
+    from stream_dp.population.arrow_tables import TableSource
 
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from
 _MOST_SOURCE = 255  # bytes of that name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -13,12 +13,13 @@ from stream_dp.log.following import READ_AT_ONCE, following
 from stream_dp.log.log import Log, LogError, Stored
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.report_judging import plain_text
-from stream_dp.population.shapes.decoder import ShapeReader
-from stream_dp.population.shapes.row_mapping import MappedReport
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS
 
 from .dead_letters import SOURCE, cells_of
+
+if TYPE_CHECKING:
+    from stream_dp.population.shapes.decoder import ShapeReader
 
 _MOST_LINES = 20  # for a reason; --json has them all
 
@@ -128,6 +129,8 @@ def _said(
     Raises LogError, UserError where its schema cannot be had.
     """
     if reader is not None:
+        from stream_dp.population.shapes.row_mapping import MappedReport
+
         reports = [r for r in reader.looked_up(letter) if isinstance(r, MappedReport)]
         if not reports:
             return None, {}

@@ -16,8 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.batch.data.domain import Column, role_faults
-from stream_dp.batch.synthesizer import roles_domain
 from stream_dp.errors import UserError
 from stream_dp.log.message import split_part
 from stream_dp.release.arrow_parts import ipc_stream
@@ -126,6 +124,8 @@ class Roster:
 
     def codes(self, study: Study) -> NDArray[np.uint16]:
         """Codes of attributes, then of sizes (less one), (G, attributes + 1). Raises UserError."""
+        from stream_dp.batch.data.domain import Column  # only studies with groups need it
+
         assert study.groups is not None
         columns, lines = [], []
         for name, declared in study.groups.attributes.items():
@@ -163,6 +163,9 @@ def coded_roles(
     group_of: the row of each member's group, (N,).
     number: the number of groups.
     """
+    from stream_dp.batch.data.domain import role_faults
+    from stream_dp.batch.synthesizer import roles_domain
+
     domain = roles_domain(groups)
     (column,) = domain.person
     codes = column.codes(roles)

@@ -22,13 +22,10 @@ from typing import NoReturn
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Unavailable
-from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.population.shapes.avro import MOST_SCHEMA, AvroSchema, UnknownType, fastavro
-from stream_dp.population.shapes.decoder import ShapedDecoder, ShapeReader
-from stream_dp.population.shapes.schemas import Schemas, SchemaSource
+from stream_dp.population.shapes.schemas import SchemaSource
 from stream_dp.study.run_settings import Input
 
-from ..storage.deployment import Deployment
 from ..storage.secrets import secret_text
 
 # The registry's codes for what it does not know: a schema id; a subject or a version of it.
@@ -43,25 +40,7 @@ _PATIENCE = 10.0  # seconds for a schema with all that it refers to
 _PAUSES = (0.5, 1.5)  # seconds before asking again
 
 
-def decoder_maker(deployment: Deployment) -> DecoderMaker:
-    """Makes the decoder of a deployment's reports. Raises UserError."""
-    declared = deployment.run.input
-    if declared.plain:
-        return Decoder
-    source = _source(declared, deployment.base)
-    return lambda study, key: ShapedDecoder(study, key, declared, source)
-
-
-def shape_reader(deployment: Deployment) -> ShapeReader | None:
-    """Reads single records into plain reports. None for plain input. Raises UserError."""
-    declared = deployment.run.input
-    if declared.plain:
-        return None
-    source = _source(declared, deployment.base)
-    return ShapeReader(deployment.study, declared, None if source is None else Schemas(source))
-
-
-def _source(declared: Input, base: Path) -> SchemaSource | None:
+def schema_source(declared: Input, base: Path) -> SchemaSource | None:
     """The source of Avro schemas. None for other formats."""
     if declared.format != "avro":
         return None

@@ -31,17 +31,18 @@ from stream_dp.population.population_parts import (
     returning_part,
 )
 from stream_dp.population.rejection_reasons import Reason
-from stream_dp.population.report_decoding import Decoder, ReadAs
+from stream_dp.population.report_decoding import Decoder
+from stream_dp.population.schema_use import ReadAs
 from stream_dp.population.split import Part, packed, split, unpacked
 from stream_dp.release.arrow_parts import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS
 
 from ..intake.dead_letters import refuse_records
+from ..intake.input_decoders import decoder_maker
 from ..intake.markers import MarkerReader
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Roster
-from ..intake.schema_source import decoder_maker
 from ..intake.table_topic import bound_table_of
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.table_results import save_tables

@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.rejection_reasons import Reason
-from stream_dp.population.report_decoding import ReadAs
+from stream_dp.population.schema_use import ReadAs
 from stream_dp.population.split import Part
 
 from ..storage.close_orders import Order, OrderBoard, PartFile

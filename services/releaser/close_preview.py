@@ -7,12 +7,10 @@ a releaser, which grows with the people and not with the reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, cast
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any, cast
 
 from stream_dp.log.log import NEVER, Batch, Log, Missing, Positions, Record, Stored
 from stream_dp.log.records import Records
@@ -20,15 +18,18 @@ from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
 from ..intake.dead_letters import cells_of
+from ..intake.input_decoders import decoder_maker, shape_reader
 from ..intake.rejections import Placing, Rejections, no_rejections, totals
-from ..intake.schema_source import decoder_maker, shape_reader
-from ..intake.table_topic import bound_table
 from ..storage import journal
 from ..storage.deployment import Deployment
 from ..storage.journal import Entry, open_gate
 from .input_reading import Inputs
 from .recovered_population import recovered_inputs
 from .releaser_facts import Context
+
+if TYPE_CHECKING:
+    from ..intake.place_table import PlacesTable
+    from ..intake.roster import Roster
 
 _FEW = 0.5  # of the answers of the preceding period
 _READING = {"file_identity", "mark", "name", "describe", "stable"}  # members of a log
@@ -105,19 +106,28 @@ def preview(deployment: Deployment, number: int) -> Preview:
             inputs.read_to_gate(study, gate)
         copy.rejected = no_rejections()  # those of earlier periods are not this close's
         periods, unread = [], sum(copy.ends[p] - o for p, o in inputs.positions.items())
-        with tqdm(total=unread, desc="counting", unit=" reports", disable=None, leave=False) as bar:
+        with _shown(unread) as show:
             for open_number in range(closes[-1].number + 1, number + 1):
-                _fold(inputs, open_number, bar)
+                _fold(inputs, open_number, show)
                 periods.append(_closed(study, inputs))
         last_closed, obstructed = _last_closed(study, closes), inputs.markers.obstructed
         return Preview(last_closed, tuple(periods), copy.rejected, obstructed)
+
+
+def _declared_table(log: Log, study: Study, bound: str | None) -> Roster | PlacesTable | None:
+    """The table of groups or of places, see `bound_table`."""
+    if study.groups is None and study.places is None:
+        return None
+    from ..intake.table_topic import bound_table
+
+    return bound_table(log, study, bound)
 
 
 def _unbegun(study: Study, log: Log) -> Entry:
     """The first entry of a journal before its start; the key counts people, without protection."""
     from .recovery import genesis
 
-    groups = bound_table(study=study, log=log, bound=None)
+    groups = _declared_table(log, study, None)
     return Entry(
         genesis(
             study,
@@ -140,7 +150,7 @@ def _at_last_cut(deployment: Deployment, copy: Log, closes: Sequence[Entry]) -> 
         copy,
         deployment.snapshots.of(closes[0].message.hash[:12]),
         closes,
-        groups=bound_table(copy, study, closes[0].genesis.groups),
+        groups=_declared_table(copy, study, closes[0].genesis.groups),
         context=Context.of(study),
         decoder_of=decoder_maker(deployment),
     )
@@ -162,12 +172,27 @@ def _last_closed(study: Study, closes: Sequence[Entry]) -> PeriodPreview | None:
     )
 
 
-def _fold(inputs: Inputs, number: int, bar: tqdm[object]) -> None:
-    """Reads until a marker for period `number`, or to the end, in every partition."""
+@contextmanager
+def _shown(unread: int) -> Iterator[Callable[[int], object]]:
+    """Gives a function that shows the reports read, on a terminal."""
+    if not unread:
+        yield lambda reports: None
+        return
+    from tqdm import tqdm  # a command that reads nothing does not wait for it
+
+    with tqdm(total=unread, desc="counting", unit=" reports", disable=None, leave=False) as bar:
+        yield bar.update
+
+
+def _fold(inputs: Inputs, number: int, show: Callable[[int], object]) -> None:
+    """Reads until a marker for period `number`, or to the end, in every partition.
+
+    show: called with the number of records after every read.
+    """
     while True:
         start = sum(inputs.positions.values())
         is_done = inputs.read_to_marker(number, 0)
-        bar.update(sum(inputs.positions.values()) - start)
+        show(sum(inputs.positions.values()) - start)
         if is_done:
             return
 

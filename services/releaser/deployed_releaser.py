@@ -7,7 +7,7 @@ import threading
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import Plan
 
-from ..intake.schema_source import decoder_maker
+from ..intake.input_decoders import decoder_maker
 from ..process.events import Tell, ignore
 from ..storage.deployment import Deployment
 from .batch_jobs import check_kinds

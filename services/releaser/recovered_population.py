@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, OutOfRange, Positions
@@ -13,14 +14,16 @@ from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
 from ..intake.markers import FoundMarkers
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members, Roster
 from ..storage.close_orders import newest_files, read_population
 from ..storage.journal import Entry
 from ..storage.log_guard import check_unread
 from ..storage.snapshots import Snapshots
 from .input_reading import Inputs
 from .releaser_facts import Context, Facts
+
+if TYPE_CHECKING:
+    from ..intake.place_table import PlacesTable
+    from ..intake.roster import Members, Roster
 
 
 def recovered_inputs(
@@ -46,11 +49,11 @@ def recovered_inputs(
     """
     last = closes[-1]
     markers = FoundMarkers.at(study, last)
-    places = groups if isinstance(groups, PlacesTable) else None
+    places = cast("PlacesTable", groups) if study.places is not None else None
+    roster = cast("Roster | None", groups) if places is None else None
     if places is not None:
         study = places.of_study(study)
     decoder = decoder_of(study, closes[0].key)
-    roster = groups if isinstance(groups, Roster) else None
     hashes = None if roster is None else decoder.hashes(decoder.ids(roster.persons))
     start, population = _latest_snapshot(study, closes, snapshots)
     if start.number == 0 and hashes is not None:
@@ -77,6 +80,8 @@ def recovered_inputs(
     count_closed(context.facts, closes, accounting)
     if roster is None or hashes is None:
         return inputs, places
+    from ..intake.roster import Members  # only studies with groups need it
+
     slots = population.slots(hashes[:, 0], hashes[:, 1])
     if (slots < 0).any():
         raise Inconsistent("snapshot: a member of a group has no place; remove it to replay")

@@ -32,7 +32,7 @@ from stream_dp.log.message import canonical
 from stream_dp.population.accounting import Answering, CellCounts
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import Counts, join_populations
-from stream_dp.population.report_decoding import ReadAs
+from stream_dp.population.schema_use import ReadAs
 from stream_dp.population.split import Part
 from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE

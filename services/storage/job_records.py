@@ -18,14 +18,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from stream_dp.json_object import Json
 from stream_dp.log.log import Record
 from stream_dp.log.message import canonical
 from stream_dp.privacy.ledger import Charge
-from stream_dp.release.published_tables import Provenance
 from stream_dp.study import Study
 from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
+
+if TYPE_CHECKING:
+    from stream_dp.release.published_tables import Provenance
 
 _NULLABLE = ("error", "left")  # nan here is null in JSON
 
@@ -210,6 +213,8 @@ def result_records(
 
 def read_provenance(manifest: Json) -> Provenance | None:
     """The public facts about the fit in a manifest; None for a faulty manifest."""
+    from stream_dp.release.published_tables import Provenance  # panels do without it
+
     try:
         return Provenance(
             mechanism=str(manifest["mechanism"]),

@@ -27,7 +27,7 @@ from stream_dp.json_object import Json
 from stream_dp.log.chain import read_chain, read_part, read_parts
 from stream_dp.log.log import NEVER, Log, Positions, Record
 from stream_dp.log.message import Message, build_message, is_part, read_messages
-from stream_dp.population.report_decoding import ReadAs
+from stream_dp.population.schema_use import ReadAs
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.panel import Columns, Symbols
 from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study.families import RELATIONS
+
+if TYPE_CHECKING:
+    from stream_dp.panel import Columns, Symbols
 
 
 def check_arguments(
@@ -42,19 +44,6 @@ def check_whole(name: str, number: object, least: int = 1) -> None:
     """Raises ValueError unless the argument is a whole number from `least` on."""
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
         raise ValueError(f"{name}: must be a whole number from {least} on, not {number!r}")
-
-
-class PanelError(msgspec.Struct, frozen=True):
-    """The error of a query that the panel itself answers, without its padding, in people.
-
-    query: as `answers/query.py` parses it
-    error: the root mean square over periods and simulated repetitions
-    bias: the mean error; 0 where chance explains it, or below a twentieth of the error
-    """
-
-    query: str
-    error: float
-    bias: float
 
 
 Counts = NDArray[np.int64]

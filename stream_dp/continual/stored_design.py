@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 
-from .mechanism_interface import PanelError
-
 IntMatrix = NDArray[np.int64]
 
 
@@ -48,6 +46,19 @@ class StoredPresence(msgspec.Struct, frozen=True):
 
     factor: bytes
     costs: tuple[str, ...]
+
+
+class PanelError(msgspec.Struct, frozen=True):
+    """The error of a query that the panel itself answers, without its padding, in people.
+
+    query: as `answers/query.py` parses it
+    error: the root mean square over periods and simulated repetitions
+    bias: the mean error; 0 where chance explains it, or below a twentieth of the error
+    """
+
+    query: str
+    error: float
+    bias: float
 
 
 class StoredDesign(msgspec.Struct, frozen=True, omit_defaults=True):

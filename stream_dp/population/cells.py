@@ -110,6 +110,8 @@ class WaitingCells:
     def of(cls, cells: Cells) -> WaitingCells:
         """Makes waiting cells from the result of `all`."""
         self = cls()
+        if not len(cells):
+            return self  # `np.unique` imports masked arrays, which takes long
         for partition in np.unique(cells.partition).tolist():
             chunk = cells.take(cells.partition == partition)
             self._set(partition, [chunk], len(chunk))

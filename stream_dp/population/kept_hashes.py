@@ -10,7 +10,6 @@ import hashlib
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 KEPT = 1 << 21  # ids in the cache, at most: 64 bytes an id
@@ -47,6 +46,8 @@ class Fingerprints:
 
         ids: an array of `large_binary` without nulls, none longer than LONGEST.
         """
+        from pyarrow import compute as pc  # takes long, and most commands read no ids
+
         lengths = pc.binary_length(ids).to_numpy()
         word_count = -(-int(lengths.max(initial=1)) // _WORD)
         texts = pa.Array.from_buffers(pa.large_string(), len(ids), ids.buffers(), 0, ids.offset)

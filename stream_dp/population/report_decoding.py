@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
@@ -39,7 +38,7 @@ from .report_judging import (
     whole_number,
     whole_refusal,
 )
-from .templates import divide, unusual
+from .schema_use import ReadAs
 
 _FEW = 16  # fewer ids are hashed without a look-up, which would take longer
 
@@ -58,6 +57,8 @@ class Hasher:
         """
         if len(ids) < _FEW:
             return self._computed(ids.to_pylist())
+        from pyarrow import compute as pc  # takes long, and most commands read no ids
+
         keepable = pc.less_equal(pc.binary_length(ids), LONGEST)
         if pc.all(keepable).as_py():
             return self._looked_up(ids)
@@ -93,33 +94,6 @@ CHANGED_INPUT = (
 
 _SHARED = 4  # reports a template, in the mean: with fewer, templates gain nothing
 LARGEST_REPORT = 64_000  # bytes of its key, value and headers, as `memory_bytes` counts them
-
-
-class SchemaUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A schema of the reports of a period.
-
-    sha256: of its JSON with sorted keys.
-    since: by partition, the first offset at which it was known, if it was looked up before in vain;
-        a partition that is left out knew it from the start.
-    """
-
-    sha256: str
-    since: dict[int, int] = {}
-
-    def known_at(self, partition: int, offset: int) -> bool:
-        """Tells whether it was known when the record at an offset was read."""
-        return offset >= self.since.get(partition, 0)
-
-
-class ReadAs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The mapping and the schemas that the records of a period were read with.
-
-    mapping: the hash of the mapping.
-    schemas: by schema id, the schemas in use.
-    """
-
-    mapping: str
-    schemas: dict[int, SchemaUse] = {}
 
 
 @dataclass(frozen=True)
@@ -216,6 +190,10 @@ class Decoder:
         Returns the cells, and the rows of the records.
         """
         record_rows, values = np.flatnonzero(sized), records.values
+        if record_rows.size < _SHARED:
+            return EMPTY, np.zeros(0, np.int64)
+        from .templates import divide  # takes long, and most commands read no reports
+
         if record_rows.size < len(values):
             texts = list(map(values.objects().__getitem__, record_rows.tolist()))
             divided = divide(binary_array(texts))
@@ -245,6 +223,8 @@ class Decoder:
         """Normalises ASCII ids by the study's rule. Returns them with their lengths."""
         rows = np.arange(len(ids))
         if self._judge.leaves_usual:
+            from .templates import unusual
+
             rows = unusual(ids, lengths)
         if not rows.size:
             return ids, lengths
@@ -256,6 +236,8 @@ class Decoder:
         needs_look = np.zeros(len(ids), bool)
         needs_look[rows] = True
         new_lengths = lengths.copy()
+        from pyarrow import compute as pc
+
         new_lengths[rows] = pc.binary_length(normal).to_numpy()
         return pc.replace_with_mask(ids, pa.array(needs_look), normal), new_lengths
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stream_dp.panel import Panel
 from stream_dp.study import Periods
@@ -42,6 +41,8 @@ def long_table(periods: Periods, panel: Panel) -> pa.Table:
     table = pa.concat_tables(long_tables(periods, panel, pa.timestamp("ms")))
     if periods.every != "step":
         starts = [periods.start(periods.numbers[label]) for label in panel.periods]
+        from pyarrow import compute as pc  # takes long, and steps do without it
+
         numbers = pc.index_in(table["period"], value_set=pa.array(panel.periods))
         moments = pa.array(starts, pa.timestamp("ms")).take(numbers.combine_chunks())
         table = table.set_column(1, "period", moments)

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from pydantic import BaseModel, ValidationError
 
 from stream_dp.errors import Inconsistent, NotThere, UserError
@@ -235,7 +234,7 @@ def _check_panel(study: Study, declared: Release, release: PublishedRelease) -> 
 
 
 def _largest(column: pa.ChunkedArray) -> int:
-    return int(pa.compute.max(column).as_py())
+    return int(column.to_numpy().max())
 
 
 def _is_plausible(table: pa.Table) -> bool:

@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
@@ -345,7 +344,7 @@ def read_tables(
             tables[which] = read_table(parts, which, _in_any_order(types))
             for name, symbols in values.items():
                 codes = tables[which][name]
-                if len(codes) and pa.compute.max(codes).as_py() >= len(symbols):
+                if codes.to_numpy().max(initial=0) >= len(symbols):
                     raise ValueError
         if link is not None:
             least = int(columns[link.owners][SIZE_COLUMN][0])

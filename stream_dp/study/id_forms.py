@@ -8,12 +8,15 @@ a program, such as ="0012" or 1001.0, is read without it, and an id with blanks 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
 
 # Of Unicode, with those of no width, which some programs put at the ends of a text.
-BLANKS = "".join(
-    [chr(code) for code in range(0x3001) if chr(code).isspace()]
-    + ["\u00ad", "\u200b", "\u200c", "\u200d", "\u200e", "\u200f", "\u2060", "\ufeff"]
+BLANKS = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+    "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 )
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _GERMAN_MONTHS = "Jan|Feb|Mrz|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez"
@@ -82,12 +85,17 @@ ANY_FORM = "^(?:" + _any(
     *(*_DAMAGED, *_PROGRAMS, *_DATES, *_NUMBERS, f"(?i:{_any(*_NOBODY)})"),
     *(f"{_BLANK}*", rf"{_BLANK}[\s\S]*", rf"[\s\S]*{_BLANK}"),
 ) + ")$"  # fmt: skip
-_any_form = re.compile(ANY_FORM).search
-_is_damaged, _is_date, _is_number = (
-    re.compile(_any(*patterns)).fullmatch for patterns in (_DAMAGED, _DATES, _NUMBERS)
-)
-_is_nobody = re.compile(_any(*_NOBODY), re.ASCII | re.IGNORECASE).fullmatch
-_program = re.compile(_any(*_PROGRAMS)).fullmatch
+
+
+@cache  # compiled for the first id: a command that reads no ids would wait for it
+def _matcher(patterns: tuple[str, ...], flags: int = 0) -> Callable[[str], re.Match[str] | None]:
+    """Matches whole texts by any of the patterns."""
+    return re.compile(_any(*patterns), flags).fullmatch
+
+
+@cache
+def _form_finder() -> Callable[[str], re.Match[str] | None]:
+    return re.compile(ANY_FORM).search
 
 
 def read_id(text: str) -> tuple[str, IdForm | None]:
@@ -99,20 +107,22 @@ def read_id(text: str) -> tuple[str, IdForm | None]:
     >>> [read_id(text)[0] for text in ("7", '="0012"', " 1001.0", "1.23E+11", "NA")]
     ['7', '0012', '1001', '', 'NA']
     """
-    if not _any_form(text):
+    if not _form_finder()(text):
         return text, None
     core = text.strip(BLANKS)
     form = None if core == text else IdForm.PADDED
-    while program := _program(core):
+    while program := _matcher(_PROGRAMS)(core):
         core, form = program[program.lastindex or 1].strip(BLANKS), IdForm.PROGRAM
     if not core:
         return "", IdForm.BLANK
-    if _is_damaged(core):
+    if _matcher(_DAMAGED)(core):
         return "", IdForm.DAMAGED
-    if core.isascii() and _is_nobody(core):
+    if core.isascii() and _matcher(_NOBODY, re.ASCII | re.IGNORECASE)(core):
         return core, IdForm.NOBODY
-    if form is None and (_is_date(core) or _is_number(core)):
-        form = IdForm.DATE if _is_date(core) else IdForm.NUMBER
+    if form is None and _matcher(_DATES)(core):
+        form = IdForm.DATE
+    elif form is None and _matcher(_NUMBERS)(core):
+        form = IdForm.NUMBER
     return core, form
 
 

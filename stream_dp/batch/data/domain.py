@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
@@ -60,6 +59,8 @@ class Column:
 
     def codes(self, cells: pa.Array) -> Int64Array:
         """(n,) codes of an array of text; -1 for a cell without a declared value."""
+        from pyarrow import compute as pc  # takes long to import, and most commands read no cells
+
         if self.missing is not None:
             cells = cells.fill_null(str(self.missing))
         index = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))

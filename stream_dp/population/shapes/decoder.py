@@ -18,15 +18,9 @@ from stream_dp.study.run_settings import Input
 
 from ..cells import Cells
 from ..rejection_reasons import Reason, RejectedRecord
-from ..report_decoding import (
-    CHANGED_INPUT,
-    LARGEST_REPORT,
-    Decoder,
-    ReadAs,
-    Templates,
-    sized_records,
-)
+from ..report_decoding import CHANGED_INPUT, LARGEST_REPORT, Decoder, Templates, sized_records
 from ..report_judging import LONGEST_ID, plain_text
+from ..schema_use import ReadAs
 from .odd_values import Odd
 from .record_contents import Content, after_id, event_data, json_value, opened, payload, schema_id
 from .row_changes import Report, RowChanges

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
 
-from ..report_decoding import SchemaUse
+from ..schema_use import SchemaUse
 from .avro import AvroSchema
 from .record_contents import Content, after_id, schema_id
 

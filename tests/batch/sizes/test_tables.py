@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 import stream_dp

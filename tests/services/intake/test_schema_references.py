@@ -13,7 +13,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
 from stream_dp.population.shapes.avro import AvroSchema
 from stream_dp.population.shapes.decoder import ShapedDecoder
-from stream_dp.services.intake.schema_source import Registry, _source
+from stream_dp.services.intake.schema_source import Registry, schema_source
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study import Input
 
@@ -72,7 +72,7 @@ def folder_source(folder, main=ROW):
         (folder / "schemas" / f"{name}.avsc").write_text(json.dumps(schema))
     path = folder / "study.toml"
     path.write_text(study_toml(run={"input": {"format": "avro", "schemas": "schemas"}}))
-    return _source(Deployment.load(path).run.input, folder)
+    return schema_source(Deployment.load(path).run.input, folder)
 
 
 @pytest.mark.parametrize(("main", "records"), [(ROW, ROWS), (EITHER, EITHERS), ("org.a.Row", ROWS)])

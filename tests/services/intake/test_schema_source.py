@@ -15,7 +15,8 @@ from kit.studies import study_toml
 from stream_dp.errors import UserError
 from stream_dp.log.log import Unavailable
 from stream_dp.services.intake import schema_source
-from stream_dp.services.intake.schema_source import Registry, decoder_maker
+from stream_dp.services.intake.input_decoders import decoder_maker
+from stream_dp.services.intake.schema_source import Registry
 from stream_dp.services.storage.deployment import Deployment
 
 

@@ -17,7 +17,7 @@ from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Record, Unavailable
-from stream_dp.services.intake.schema_source import decoder_maker
+from stream_dp.services.intake.input_decoders import decoder_maker
 from stream_dp.services.parts import close_tasks
 from stream_dp.services.parts.close_tasks import Source
 from stream_dp.services.releaser.ordered_parts import Aggregation

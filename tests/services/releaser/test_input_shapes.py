@@ -22,7 +22,7 @@ from kit.studies import toml_lines
 
 from stream_dp.log.log import Record
 from stream_dp.services.commands import cli
-from stream_dp.services.intake.schema_source import decoder_maker
+from stream_dp.services.intake.input_decoders import decoder_maker
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment
 

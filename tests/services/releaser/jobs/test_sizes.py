@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute
 import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal, written
