@@ -185,6 +185,6 @@ PICTURES: dict[str, tuple[Callable[[Any], None], str]] = {
     "presence": (_presence, "Twelve periods of one person under three declarations."),
     "tables": (_tables, "The four steps of a table, and a model of three measured pairs."),
     "months": (_months, "A share that drifts, its monthly measurements and their fusion."),
-    "groups": (_groups, "A row of the mixture makes a group, its size and its members."),
+    "groups": (_groups, "A component of the mixture makes a group, its size and its members."),
     "sizes": (_sizes, "Noisy cumulative counts of groups, and the counts made consistent."),
 }

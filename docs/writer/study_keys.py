@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
@@ -249,20 +250,43 @@ def kinds_table() -> str:
 
 def markdown() -> str:
     parts = ["## Kinds of releases\n\n" + kinds_table()]
+    written: dict[tuple[str, str, str, str], str] = {}  # a key of a release, and its section
     for heading, (model, about) in sections().items():
-        rows = [*_rows(model)]
-        if model is StudyKeys:
-            rows += [row for row in _rows(Study) if row[0].strip("`") in inline()]
-        if model is not StudyKeys and "rho" in model.model_fields:
-            rows.append((f"`{SHARE}`", "number", "none", SHARE_WORDS))
-        if model in (WindowRelease, CumulativeRelease, JointRelease):
-            rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in EXPANDED_KEYS]
-        if model is Attribute:
-            rows.append(("`slots`", f"whole number, 1 to {MOST_SLOTS}", "none", SLOT_WORDS))
+        rows = _section_rows(model)
+        if heading.startswith("`[[releases]]`"):
+            repeated = [row for row in rows if row in written]
+            rows = [row for row in rows if row not in written]
+            about += "".join(_references(repeated, written))
+            written |= dict.fromkeys(rows, heading)
         lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(row)} |" for row in rows]
         parts.append(f"## {heading}\n\n{about}\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _section_rows(model: type[BaseModel]) -> list[tuple[str, str, str, str]]:
+    """The rows of a model, with the keys that are read before the model sees a declaration."""
+    rows = [*_rows(model)]
+    if model is StudyKeys:
+        rows += [row for row in _rows(Study) if row[0].strip("`") in inline()]
+    if model is not StudyKeys and "rho" in model.model_fields:
+        rows.append((f"`{SHARE}`", "number", "none", SHARE_WORDS))
+    if model in (WindowRelease, CumulativeRelease, JointRelease):
+        rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in EXPANDED_KEYS]
+    if model is Attribute:
+        rows.append(("`slots`", f"whole number, 1 to {MOST_SLOTS}", "none", SLOT_WORDS))
+    return rows
+
+
+def _references(
+    rows: list[tuple[str, str, str, str]], written: dict[tuple[str, str, str, str], str]
+) -> Iterator[str]:
+    """A sentence for each section that has some of the rows."""
+    for heading in dict.fromkeys(written[row] for row in rows):
+        keys = ", ".join(row[0] for row in rows if written[row] == heading)
+        slug = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        plain = heading.replace("`[[releases]]` ", "")
+        yield f" As in releases [{plain}](#{slug}): {keys}."
 
 
 def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:

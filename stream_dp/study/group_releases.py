@@ -61,11 +61,11 @@ class RoleColumn(Declaration):
     column: Name
     """The column's name."""
     head: Symbol
-    """The value of the column for a head. Every group has exactly one head."""
+    """The value of the column for the head of a group. Every group has exactly one."""
     spouse: Symbol
-    """The value of the column for the head's spouse. A group has at most one spouse."""
+    """The value of the column for the spouse of the group's head, at most one."""
     child: Symbol
-    """The value of the column for a child of head and spouse."""
+    """The value of the column for a child of the group's head and spouse."""
     others: tuple[Symbol, ...] = ()
     """The other values of the column, for people who are related to nobody in the group."""
     children: Annotated[int, Field(ge=1, le=999, strict=True)]
@@ -86,7 +86,7 @@ class Groups(Declaration):
     attributes: dict[Name, GroupAttribute] = Field(default_factory=dict)
     """`[groups.attributes.NAME]`: public properties of a group, such as its region."""
     roles: RoleColumn | None = None
-    """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
+    """`[groups.roles]`: who is head of the group, spouse and child, if relatives matter."""
 
     @property
     def value_columns(self) -> tuple[str, ...]:

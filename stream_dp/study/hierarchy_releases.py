@@ -47,7 +47,7 @@ class HierarchyRelease(TableRelease):
     per_round: Count = 1
     """The number of marginals that a round selects and measures."""
     rows: Count | None = None
-    """The number of rows of the mixture, 200 by default."""
+    """The number of components of the mixture, 200 by default."""
     ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
     """The number of attributes of a query."""
 

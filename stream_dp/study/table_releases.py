@@ -257,9 +257,9 @@ class PeopleRelease(TableRelease):
     the `labels` count four times. By default rho, the columns and the number of people decide
     between rounds and all pairs, and `stream-dp check` prints the decision."""
     rows: Literal["locations"] | None = None
-    """Only for `rap`: `"locations"` models each number by a location in each of 1,000 rows (Vietri
-    et al. 2022), which is better for some predictions and worse for pairs, triples and thresholds
-    than the default, a mixture of the bins. Not with `rounds`."""
+    """Only for `rap`: `"locations"` models each number by a location in each of 1,000 components
+    (Vietri et al. 2022), which is better for some predictions and worse for pairs, triples and
+    thresholds than the default, a mixture of the bins. Not with `rounds`."""
     per_round: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     """The largest number of pairs that a declared round selects. By default a quarter of the number
     of columns."""
