@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -295,7 +296,13 @@ class TableHeader:
 
 
 def study_name(text: str) -> str:
-    """A name that a study file accepts: letters, digits, '.', '_' and '-'."""
+    """A name that a study file accepts: letters, digits, '.', '_' and '-'.
+
+    >>> study_name("Beschäftigung in der Straße"), study_name("%")
+    ('Beschaftigung-in-der-Strasse', 'study')
+    """
+    letters = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    text = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:64] or "study"
 
 

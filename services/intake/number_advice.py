@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from fractions import Fraction
 from itertools import product
 
 from stream_dp.study import Attribute
 from stream_dp.study.number_texts import DECIMALS, SPACE, THOUSANDS, NumberTexts, WholeNumbers
+
+_NUMBER = re.compile(r"-?[0-9][0-9., '\u00a0\u202f\u2009\u2019]*")
 
 
 def number_advice(attribute: Attribute, texts: Collection[str]) -> str | None:
@@ -15,45 +17,48 @@ def number_advice(attribute: Attribute, texts: Collection[str]) -> str | None:
 
     texts: that are no answers as they stand.
     """
-    counted: dict[tuple[str | None, str | None], int] = {}
+    counted: dict[NumberTexts, int] = {}
     written = {*"".join(texts)}
     decimals = (None, *(mark for mark in DECIMALS if mark in written))
     of_thousands = (None, *(m for m, signs in THOUSANDS.items() if written & {*signs}))
-    for decimal, thousands in product(decimals, of_thousands):
-        if decimal != thousands:
-            numbers = WholeNumbers.of(NumberTexts(decimal, thousands), attribute)
+    for decimal, thousands, rounds in product(decimals, of_thousands, (False, True)):
+        if decimal is None or decimal != thousands:
+            number_texts = NumberTexts(decimal, thousands, rounds)
+            numbers = WholeNumbers.of(number_texts, attribute)
             read = 0 if numbers is None else sum(attribute.takes(numbers.plain(t)) for t in texts)
-            counted[decimal, thousands] = read
+            counted[number_texts] = read
     count = max(counted.values(), default=0)
     if not count:
         return None
-    fewest = min(_marks(marks) for marks, read in counted.items() if read == count)
-    best = [m for m, read in counted.items() if read == count and _marks(m) == fewest]
-    options = [_option_words(*marks) for marks in best]
+    most = [number_texts for number_texts, read in counted.items() if read == count]
+    fewest = min(map(_option_count, most))
+    options = [_option_words(n) for n in most if _option_count(n) == fewest]
     return " or ".join(options) + (", whichever the file has" if options[1:] else "")
 
 
-def _marks(marks: tuple[str | None, str | None]) -> int:
-    """How many marks are declared."""
-    return sum(mark is not None for mark in marks)
+def range_advice(attribute: Attribute, texts: Collection[str]) -> str | None:
+    """The declaration of a number in place of several whole numbers that are listed.
+
+    texts: that are no answers as they stand. None if one is no number, or no number is listed.
+    """
+    listed = [value for value in attribute.listed if isinstance(value, int)]
+    if len(listed) < max(3, len(attribute.listed)) or not all(map(_NUMBER.fullmatch, texts)):
+        return None
+    return f"number = {{ least = {min(listed)}, most = {max(listed)} }} and bins"
 
 
-def _option_words(decimal: str | None, thousands: str | None) -> str:
+def _option_count(texts: NumberTexts) -> int:
+    return (texts.decimal is not None) + (texts.thousands is not None) + texts.rounds
+
+
+def _option_words(texts: NumberTexts) -> str:
     """The options in the words of a command."""
     options = []
-    if decimal is not None:
-        options.append(f"--decimal {decimal}")
-    if thousands is not None:
-        quoted = {" ": SPACE, "'": '"\'"'}.get(thousands, thousands)
+    if texts.decimal is not None:
+        options.append(f"--decimal {texts.decimal}")
+    if texts.thousands is not None:
+        quoted = {" ": SPACE, "'": '"\'"'}.get(texts.thousands, texts.thousands)
         options.append(f"--thousands {quoted}")
+    if texts.rounds:
+        options.append("--round")
     return " ".join(options)
-
-
-def has_fractions(texts: Collection[str]) -> bool:
-    """Whether a text is a number with a fraction, with either decimal mark."""
-    for text in texts:
-        digits = text.removeprefix("-").replace(",", ".")
-        whole, point, rest = digits.partition(".")
-        if point and (whole + rest).isdecimal() and Fraction(f"{whole or 0}.{rest or 0}") % 1:
-            return True
-    return False

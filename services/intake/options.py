@@ -117,10 +117,12 @@ def codings(options: argparse.Namespace) -> Codings:
 
 def number_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options for the marks in whole numbers."""
-    help_text = "the decimal mark of numbers, . or ,; an answer must be a whole number all the same"
+    help_text = "the decimal mark of numbers, . or ,"
     parser.add_argument("--decimal", metavar="C", help=help_text)
     help_text = "the mark of thousands in numbers: . , ' or space"
     parser.add_argument("--thousands", metavar="C", help=help_text)
+    help_text = "round numbers with a fraction, in columns that are declared with 'number'"
+    parser.add_argument("--round", action="store_true", help=help_text)
 
 
 def number_texts(options: argparse.Namespace) -> NumberTexts:
@@ -129,7 +131,7 @@ def number_texts(options: argparse.Namespace) -> NumberTexts:
 
     thousands = " " if options.thousands == SPACE else options.thousands
     try:
-        return NumberTexts(options.decimal, thousands)
+        return NumberTexts(options.decimal, thousands, options.round)
     except UserError as error:
         raise UserError(f"--{line.replace(', t', ', --t')}" for line in error.lines) from None
 

@@ -36,7 +36,7 @@ from stream_dp.study.periods import Periods
 
 from ..storage.atomic_files import adopt_draft, open_draft
 from .known_reports import KnownReports
-from .number_advice import has_fractions, number_advice
+from .number_advice import number_advice, range_advice
 from .sending import record_overhead
 
 SUFFIX = ".faults.txt"  # no table's, so that who sends all tables of a folder does not send it
@@ -391,16 +391,20 @@ def _answer_advice(name: str, attribute: Attribute, texts: Collection[str]) -> s
     """A line about the answers to an attribute. texts: examples of invalid answers."""
     if attribute.place:
         return f"value: {name} is the key of a place in the table of places"
-    marks = number_advice(attribute, texts)
-    read_as_numbers = f"numbers with marks: {marks}; " if marks is not None else ""
+    options = number_advice(attribute, texts)
+    read_as_numbers = ""
+    if options is not None:
+        what = "numbers with a fraction" if "--round" in options else "numbers with marks"
+        read_as_numbers = f"{what}: {options}; "
     if attribute.number is not None:
-        fractions = "fractions: round them in the file; " if has_fractions(texts) else ""
         return (
-            f"{name} is {attribute.words}; {read_as_numbers}{fractions}a text that is no answer:"
+            f"{name} is {attribute.words}; {read_as_numbers}a text that is no answer:"
             f" --map '{name}:TEXT='"
         )
     values = [str(value) for value in attribute.listed]
     several = ", ".join(values[:_MOST_NAMES]) + (", ..." if values[_MOST_NAMES:] else "")
+    if options is None and (number := range_advice(attribute, texts)) is not None:
+        read_as_numbers = f"numbers in between: declare {number} in place of values; "
     return (
         f"value: {name} is one of {several}; {read_as_numbers}say which text of the file is which:"
         f" --map '{name}:TEXT={values[0]},TEXT={values[-1]}' (TEXT= empties a cell);"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
 
 from stream_dp.errors import UserError
@@ -38,6 +38,7 @@ class NumberTexts:
     """How texts write whole numbers.
 
     decimal: the decimal mark. thousands: the mark of thousands. None is not declared.
+    rounds: numbers with a fraction stand for the nearest whole number.
 
     Raises UserError for other marks, or for one mark for both.
 
@@ -50,6 +51,7 @@ class NumberTexts:
 
     decimal: str | None = None
     thousands: str | None = None
+    rounds: bool = False
 
     def __post_init__(self) -> None:
         if self.decimal is not None and self.decimal not in DECIMALS:
@@ -141,7 +143,18 @@ class WholeNumbers:
         number_text = self.texts.whole(text)
         if number_text is None:
             number = self.texts.fraction(text)
-            takes = number is not None and (number in self.meanings or self.attribute.takes(number))
-            return number if number is not None and takes else text
+            if number is None:
+                return text
+            takes = number in self.meanings or self.attribute.takes(number)
+            return number if takes else self.nearest(Decimal(number)) or text
         takes = number_text in self.meanings or self.attribute.takes(number_text)
         return number_text if takes or self.attribute.number is not None else text
+
+    def nearest(self, number: Decimal) -> str | None:
+        """The digits of the nearest whole number, if an attribute with `number` rounds; else None.
+
+        A half is rounded away from zero.
+        """
+        if not self.texts.rounds or self.attribute.number is None or not number.is_finite():
+            return None
+        return plain_decimal(number.quantize(Decimal(1), ROUND_HALF_UP))

@@ -52,7 +52,7 @@ def _url(value: str) -> str:
 Column = Annotated[str, Field(min_length=1, max_length=256)]
 # The keys that say how rows of columns become reports.
 _OF_ROWS = {"person", "period", "attributes", "values", "extra", "dates", "zone"}
-_OF_ROWS |= {"deleted", "tombstone", "before", "decimal", "thousands"}
+_OF_ROWS |= {"deleted", "tombstone", "before", "decimal", "thousands", "round"}
 
 
 class Input(Declaration):
@@ -88,10 +88,12 @@ class Input(Declaration):
     of the study's schedule. Without a zone a time in UTC is accepted at midnight, which stands for
     a date, and where every zone has the same period."""
     decimal: Literal[".", ","] | None = None
-    """The decimal mark in texts of numbers. Without the key `1200.0` is 1200. A number with a
-    fraction is no answer."""
+    """The decimal mark in texts of numbers. Without the key `1200.0` is 1200."""
     thousands: Literal[".", ",", "'", " "] | None = None
     """The mark of thousands in texts of numbers: with `","` the text `1,200` is 1200."""
+    round: bool = False
+    """Whether an attribute with `number` takes a number with a fraction for the nearest whole
+    number; a half is rounded away from zero. By default a number with a fraction is no answer."""
     deleted: Column = "__deleted"
     """In a `flat` row, the column that marks a deleted row. A deleted row clears its answers.
     Deleted are `true`, 1, `t`, `yes`, `y`, `d`, `delete` and `deleted`. Not deleted are `false`, 0,

@@ -262,6 +262,13 @@ def test_avro_answers():
     assert mapped == ([("2021-02", 1), ("2021-02", 0)], [])
 
 
+DECIMAL_KIND = {
+    "type": "bytes",
+    "name": "org.apache.kafka.connect.data.Decimal",
+    "parameters": {"scale": "1"},
+}
+
+
 def connect_row(columns):
     """A row in Kafka Connect's JSON: by column, its schema and its value."""
     fields = [{**kind, "field": name} for name, (kind, _) in columns.items()]
@@ -271,11 +278,6 @@ def connect_row(columns):
 
 def test_kafka_connect_says_what_numbers_count():
     text, whole = {"type": "string"}, {"type": "int32"}
-    decimal = {
-        "type": "bytes",
-        "name": "org.apache.kafka.connect.data.Decimal",
-        "parameters": {"scale": "1"},
-    }
     variable = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}
     columns = {"person": (text, "a"), "period": (text, "2021-02"), "poverty": (whole, 1)}
     expected = decoded({"format": "connect"}, connect_row(columns))
@@ -295,8 +297,8 @@ def test_kafka_connect_says_what_numbers_count():
                 "2021-02-02T22:30:00.000000Z",
             )
         },
-        {"poverty": (decimal, "Cg==")},
-        {"poverty": (decimal, 1.0)},
+        {"poverty": (DECIMAL_KIND, "Cg==")},
+        {"poverty": (DECIMAL_KIND, 1.0)},
         {"poverty": (variable, {"scale": 1, "value": "Cg=="})},
         {"poverty": ({"type": "double"}, 1.0)},
     ):
@@ -320,8 +322,21 @@ def test_kafka_connect_says_what_numbers_count():
         row = {**connect_row(columns), "schema": schema}
         assert decoded({"format": "connect"}, row) == expected
     for odd in ("!", "Cg", "", [1], {"scale": "x", "value": "Cg=="}):
-        row = connect_row(columns | {"poverty": (decimal, odd)})
+        row = connect_row(columns | {"poverty": (DECIMAL_KIND, odd)})
         assert decoded({"format": "connect"}, row) == ([], {"value": 1})
+
+
+@pytest.mark.parametrize("value", [1200.5, "1200.50", (DECIMAL_KIND, "LuU=")])
+def test_fractions_are_rounded_where_it_is_declared(value):
+    pay = {"number": {"least": 0, "most": 5000}, "bins": [1201], "missing": 0}
+    periods = {"every": "month", "first": "2021-01", "count": 12}
+    of = small_study(attributes=VALUES | {"pay": pay}, releases=RELEASES, periods=periods)
+    kind, value = value if isinstance(value, tuple) else ({}, value)
+    row = connect_row({"person": ({}, "a"), "period": ({}, "2021-02"), "pay": (kind, value)})
+    assert decoded({"format": "connect"}, row, of) == ([], {"value": 1})
+    whole = connect_row({"person": ({}, "a"), "period": ({}, "2021-02"), "pay": ({}, 1201)})
+    read = decoded({"format": "connect"}, whole, of)
+    assert decoded({"format": "connect", "round": True}, row, of) == read != ([], [])
 
 
 def test_a_decimal_is_exact():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -83,7 +84,7 @@ class RowReader:
             else (column_reader(columns[name]), declared.mapped_values(name))
             for name in study.attributes
         ]
-        texts = NumberTexts(declared.decimal, declared.thousands)
+        texts = NumberTexts(declared.decimal, declared.thousands, declared.round)
         self._numbers = [
             WholeNumbers.of(texts, attribute, declared.mapped_values(name))
             for name, attribute in study.attributes.items()
@@ -165,7 +166,8 @@ class RowReader:
             if not kind.kind:  # such a text holds bytes
                 value = _plain_number(value, numbers)
             mapped = None if column is None else column[1]
-            said.append(_mapped(value, kind, mapped) if mapped else _said(plain_value(value, kind)))
+            plain = _rounded(value, plain_value(value, kind), numbers)
+            said.append(_mapped(value, plain, mapped) if mapped else _said(plain))
         return tuple(said)
 
 
@@ -199,12 +201,24 @@ def _plain_number(value: object, numbers: WholeNumbers | None) -> object:
     return numbers.plain(value) if numbers is not None and isinstance(value, str) else value
 
 
-def _mapped(value: object, kind: ColumnType, mapped: dict[str, int | str]) -> Said:
+def _rounded(value: object, plain: object, numbers: WholeNumbers | None) -> object:
+    """Returns the digits of the nearest whole number of a float or a decimal, if it is rounded.
+
+    value: of a column. plain: the value as `plain_value` returns it.
+    """
+    if numbers is None or not numbers.texts.rounds or plain.__class__ not in (str, float):
+        return plain
+    if plain is value and isinstance(plain, str):  # a text, whose marks are read already
+        return plain
+    return numbers.nearest(Decimal(str(plain))) or plain
+
+
+def _mapped(value: object, plain: object, mapped: dict[str, int | str]) -> Said:
     """Returns the study's value for a column's value, or the value itself if it is not mapped.
 
+    plain: the value as text or a whole number, where it has one.
     mapped: the study's values by the text of the column's values; Booleans are true and false.
     """
-    plain = plain_value(value, kind)
     for read in (value, plain):
         if isinstance(read, bool):
             text = "true" if read else "false"

@@ -25,7 +25,7 @@ from .value_texts import Coding, Codings, ValueTexts
 Facts = dict[str, Any]
 # The facts that a call in Python may state of a table.
 STATED = (
-    *("dates", "zone", "languages", "decimal", "thousands"),
+    *("dates", "zone", "languages", "decimal", "thousands", "round"),
     *("labels", "codes", "values", "nobody", "id_width", "columns"),
 )
 _MOST_LINES = 17  # of columns
@@ -75,6 +75,7 @@ def facts_of(reading: Reading) -> Facts:
     }
     marks = {"decimal": layout.numbers.decimal, "thousands": layout.numbers.thousands}
     facts |= {key: mark for key, mark in marks.items() if mark is not None}
+    facts |= {"round": True} if layout.numbers.rounds else {}
     default = TableLayout()
     for key in (field.name for field in fields(layout) if field.name not in _OTHERWISE):
         if (value := getattr(layout, key)) != getattr(default, key):
@@ -89,7 +90,7 @@ def accepted_layout(facts: Facts, layout: TableLayout) -> TableLayout:
     Raises UserError for facts that no reading has.
     """
     numbers = {key for key, value in facts.items() if isinstance(value, int)}
-    if not all(map(_is_fact, facts.values())) or numbers - {"id_width", *_OF_FORM}:
+    if not all(map(_is_fact, facts.values())) or numbers - {"id_width", "round", *_OF_FORM}:
         raise UserError("is no reading that 'send --reading' wrote")
     default = vars(TableLayout())
     options = {k: v for k, v in facts.items() if k in default.keys() - {"form"}}
@@ -104,7 +105,9 @@ def accepted_layout(facts: Facts, layout: TableLayout) -> TableLayout:
         for key in ("labels", "codes")
     ]
     options["codings"] = Codings(*coded)
-    options["numbers"] = NumberTexts(facts.get("decimal"), facts.get("thousands"))
+    options["numbers"] = NumberTexts(
+        facts.get("decimal"), facts.get("thousands"), facts.get("round") is True
+    )
     decided: dict[str, Any] = {key: True for key in _OF_FORM if facts.get(key) is True}
     for key, value in vars(layout).items():
         if isinstance(value, Mapping):
@@ -281,6 +284,7 @@ def _value_rows(reading: Reading) -> Iterator[tuple[str, str, str]]:
             marks = reading.layout.numbers if reading.numbers.get(source) else NumberTexts()
             words += f", decimal mark {marks.decimal}" if marks.decimal else ""
             words += f", mark of thousands '{marks.thousands}'" if marks.thousands else ""
+            words += ", rounded" if marks.rounds and number else ""
             yield _short(column), meaning, words
 
 

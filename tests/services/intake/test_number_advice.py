@@ -16,6 +16,7 @@ from stream_dp.study.topics import REPORTS
 ATTRIBUTES = {
     "pay": {"number": {"least": 0, "most": 5000}, "bins": [1000], "missing": "absent"},
     "work": attribute([0, 1], missing=0),
+    "grade": attribute([0, 5, 15, 20], missing=0),
     "told": attribute(["y", "n"], missing="n"),
 }
 RAP = {"name": "p", "kind": "rap", "attributes": ["pay", "work"], "rho": 1, "every": 1}
@@ -54,6 +55,13 @@ def sent(folder, column, cells, *options):
         ("work", ["1,0", "0,0", "1"], "--decimal ,", ["1", "0", "1"]),
         ("work", ["1.0", "0.0"], "", ["1", "0"]),
         ("told", ["1.0", "2.0"], "--map told:1=y,2=n", ["y", "n"]),
+        (
+            "pay",
+            ["1.200,49", "7,5", "12"],
+            "--thousands . --decimal , --round",
+            ["1200", "8", "12"],
+        ),
+        ("pay", ["0.49"], "--round", ["0"]),
     ],
 )
 def test_numbers_with_marks_are_whole_numbers(folder, column, cells, options, values):
@@ -69,21 +77,33 @@ def test_numbers_with_marks_are_whole_numbers(folder, column, cells, options, va
         ("pay", ["1.200,00", "1.250"], ["--thousands ."]),
         ("pay", ["1 200", "1 250,00"], ["--decimal , --thousands space"]),
         ("pay", ["1\u2019200"], ['--thousands "\'"']),
+        ("pay", ["1.200,50", "7,25"], ["--thousands . --round"]),
+        ("pay", ["1200.50"], ["--round"]),
+        ("pay", ["1200.505"], ["--decimal . --round"]),
         ("work", ["1,0", "0,0"], ["--decimal ,"]),
     ],
 )
 def test_a_refusal_names_the_option_that_reads(folder, column, cells, named, capsys):
     assert sent(folder, column, cells, "--strict")[0] == 2
-    said = re.search(r"numbers with marks: ([^;]*); ", capsys.readouterr().err)[1]
+    said = re.search(r"numbers with (?:marks|a fraction): ([^;]*); ", capsys.readouterr().err)[1]
     assert said.removesuffix(", whichever the file has").split(" or ") == named or len(named) == 2
     best = max(len(sent(folder, column, cells, *shlex.split(options))[1]) for options in named)
     assert best >= 1
     assert sent(folder, column, cells, *shlex.split(named[0]), "--strict")[0] == 0
 
 
-def test_a_fraction_is_said_and_never_rounded(folder, capsys):
+def test_a_fraction_is_never_rounded_without_the_option(folder, capsys):
     assert sent(folder, "pay", ["1200.50"])[0] == 2
-    assert "fractions: round them in the file" in capsys.readouterr().err
+    assert "numbers with a fraction: --round" in capsys.readouterr().err
+    assert sent(folder, "work", ["0.5"], "--round")[0] == 2  # a code is no number
+
+
+def test_numbers_between_codes_want_a_range(folder, capsys):
+    assert sent(folder, "grade", ["1.234,56", "17"])[0] == 2
+    said = capsys.readouterr().err
+    assert "numbers in between: declare number = { least = 0, most = 20 } and bins" in said
+    assert sent(folder, "grade", ["15", "x"])[0] == 0
+    assert "numbers in between" not in capsys.readouterr().err
 
 
 def test_marks_that_are_none_are_one_line(folder, capsys):
