@@ -6,13 +6,13 @@ These three, the rows that are predicted (of `small` people who are not in it, o
 more) and all figures are those of scorer.py. chain: a latent class, a chain of ten columns
 and three of noise (20,000 x 14); no default was set on it. rare: towns, streets and trades,
 hundreds of values of which most are rare (30,000 x 6); no default was set on it either. Each is
-fitted as `mixture`, as `match` and as `mixture` in rounds at rho = .014973 under add_remove (the
-chain also with the marginals that matter listed), beside independent columns at the same rho and a
-fresh sample of independent draws from the truth, which is the floor of any table. Prints the mean
-total variation over all pairs and over 100 triples, the largest over pairs, macro F1 (every column
-in turn learnt from the others on 4,000 synthetic rows by logistic regression, predicted on 4,000
-true ones; also of the TARGETS alone), and CPU seconds; with `--by-target` F1 of every column.
-Needs pandas and scikit-learn.
+fitted as `table`, `mixture`, `match` and `mixture` in rounds (`--methods` names some of them) at
+rho = .014973 under add_remove (the chain also with the marginals that matter listed), beside
+independent columns at the same rho and a fresh sample of independent draws from the truth, which is
+the floor of any table. Prints the mean total variation over all pairs and over 100 triples, the
+largest over pairs, macro F1 (every column in turn learnt from the others on 4,000 synthetic rows by
+logistic regression, predicted on 4,000 true ones; also of the TARGETS alone), and CPU seconds; with
+`--by-target` F1 of every column. Needs pandas and scikit-learn.
 
 `--peers CLONE --peer-python PYTHON` runs `mst`, and with `--aim` also `aim`, of private-pgm beside
 them (`peers.py`), best with a CLONE at commit 514dea3, whose inference is in NumPy: later ones
@@ -35,8 +35,7 @@ from scorer import NAMES, ScoredTable, scored_table
 
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.groups.independent import systematic_draw
-from stream_dp.batch.people.match_synthesizer import fit_match
-from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.synthesizer import FitContext
@@ -113,9 +112,12 @@ def compare(name: str, options: argparse.Namespace) -> None:
     mixture = PeopleRelease(name=name, kind="mixture", attributes=names, rho=RHO, every=1)
     match = MatchRelease(name=name, kind="match", attributes=names, rho=RHO, every=1)
     rounds = mixture.model_copy(update={"rounds": 16})
-    kinds: dict[str, PeopleRelease] = {"mixture": mixture, "match": match, "in rounds": rounds}
+    default = MatchRelease(name=name, kind="table", attributes=names, rho=RHO, every=1)
+    kinds: dict[str, PeopleRelease] = {"table": default, "mixture": mixture, "match": match}
+    kinds["in rounds"] = rounds
     if name in LISTED:
         kinds["match, listed"] = match.model_copy(update={"marginals": LISTED[name]})
+    kinds = {kind: release for kind, release in kinds.items() if kind in (options.methods or kinds)}
     rows: dict[str, list[list[float]]] = {
         kind: [] for kind in (*kinds, "independent", "another sample", "itself")
     }
@@ -134,10 +136,7 @@ def compare(name: str, options: argparse.Namespace) -> None:
             jax.clear_caches()
             began = time.process_time()
             context = FitContext(SeededNoise(seed))
-            if isinstance(release, MatchRelease):
-                sample = fit_match(true, release, context).sample(seed)
-            else:
-                sample = fit_people(true, release, context).sample(seed)
+            sample = load_synthesizer(release.kind)(true, release, context).sample(seed)
             score(kind, sample.codes, time.process_time() - began)
         score("independent", independent(true, seed).codes, 0)
         again = np.random.default_rng(seed).choice(true.N, true.N)
@@ -159,6 +158,7 @@ def compare(name: str, options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", default=TABLES)
+    parser.add_argument("--methods", nargs="*", metavar="METHOD", help="all of them by default")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--aim", action="store_true", help="AIM as well; it takes hours")
     parser.add_argument("--by-target", action="store_true", help="F1 of every column as well")

@@ -3,9 +3,9 @@
 A number is that of the columns of simulated people (50,000) whose columns are a Bayesian network
 drawn by a seed: 2 to 15 values, each column with up to two parents anywhere before it, one in ten
 with none. Names are dense tables (`dense_tables.py`; all of them without variants by default) or
-tables of `people.py`. They are fitted as `mixture` at rho = .014973 times `--times` under
-add_remove, each in a process of its own: by the default, in 16 rounds of a quarter of the columns,
-and with all pairs at once; `--rounds 16x6 10x10` are others, with so many picks in each.
+tables of `people.py`. They are fitted at rho = .014973 times `--times` under add_remove, each in a
+process of its own: as `table`, and as `mixture` by the default, in 16 rounds of a quarter of the
+columns, and with all pairs at once; `--rounds 16x6 10x10` are others, with so many picks in each.
 Prints the mean total variation over all pairs and over 100 triples, the largest over pairs, CPU
 seconds with compilation, the peak of memory in MiB, rounds, measured sets and cells of the tree.
 """
@@ -26,13 +26,15 @@ from numpy.typing import NDArray
 from people import RHO, TABLES, table
 
 from stream_dp.batch.data.domain import Column
+from stream_dp.batch.people.match_synthesizer import fit_table
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.people.tree_model import TreeModel
+from stream_dp.batch.people.weighted_tree import WeightedTree
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study import PeopleRelease
+from stream_dp.study import MatchRelease, PeopleRelease
 
 PEOPLE = 50_000
 
@@ -85,7 +87,7 @@ def codes_of(name: str) -> NDArray[np.int64]:
 def one(name: str, picking: str, seed: int, times: int) -> None:
     """Fits a table once and prints what came of it, as JSON.
 
-    picking: `default`, or rounds, and with an x between them how many picks each has.
+    picking: `table`, `default`, or rounds, and with an x between them how many picks each has.
     times: of rho.
     """
     rounds, _, picks = picking.partition("x")
@@ -94,21 +96,28 @@ def one(name: str, picking: str, seed: int, times: int) -> None:
     columns = tuple(Column(f"c{i}", tuple(range(n))) for i, n in enumerate(sizes))
     true = People(PeopleDomain(columns, moves=True, replaced=False), codes)
     names = tuple(c.name for c in columns)
-    release = PeopleRelease(
-        name="p",
-        kind="mixture",
-        attributes=names,
-        rho=RHO * times,
-        every=1,
-        rounds=None if rounds == "default" else int(rounds),
-        per_round=int(picks) if picks else None,
-    )
-    began = time.process_time()
-    fit = fit_people(true, release, FitContext(SeededNoise(seed)))
-    sample = fit.sample(seed)
+    context, rho, began = FitContext(SeededNoise(seed)), RHO * times, time.process_time()
+    if picking == "table":
+        default = MatchRelease(name="p", kind="table", attributes=names, rho=rho, every=1)
+        fit_of_table = fit_table(true, default, context)
+        sample, fit = fit_of_table.sample(seed), fit_of_table.second
+    else:
+        release = PeopleRelease(
+            name="p",
+            kind="mixture",
+            attributes=names,
+            rho=rho,
+            every=1,
+            rounds=None if rounds == "default" else int(rounds),
+            per_round=int(picks) if picks else None,
+        )
+        fit = fit_people(true, release, context)
+        sample = fit.sample(seed)
     spent = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     tree = fit.model.tree if isinstance(fit.model, TreeModel) else None
+    if isinstance(fit.model, WeightedTree) and fit.model.fitted:
+        tree = fit.model.fitted.tree
     facts = [len(fit.picked), sum(map(len, fit.picked)), tree.cells if tree else 0]
     print(json.dumps([*variations(true, sample), spent, peak, *facts]))
 
@@ -120,7 +129,7 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--times", type=int, default=1, help="so many times rho")
     parser.add_argument(
-        "--rounds", nargs="+", metavar="ROUNDS[xPICKS]", default=["default", "16", "0"]
+        "--rounds", nargs="+", metavar="ROUNDS[xPICKS]", default=["table", "default", "16", "0"]
     )
     parser.add_argument("--one", nargs=3, metavar=("TABLE", "ROUNDS", "SEED"))
     options = parser.parse_args()
@@ -140,7 +149,7 @@ if __name__ == "__main__":
             rows.append(json.loads(done.stdout))
         pairs, triples, worst, seconds, peak, *facts = np.mean(rows, axis=0)
         line = f"{pairs:.4f} / {triples:.4f} / {worst:.3f}, {seconds:.1f} s, {peak:.0f} MiB"
-        kind = "at once" if asked == "0" else f"{asked}: {facts[0]:.0f} rounds"
+        kind = {"0": "at once", "table": "table"}.get(asked) or f"{asked}: {facts[0]:.0f} rounds"
         print(
             f"{name:>10} {kind:>20}: {line}, {facts[1]:.0f} sets, {facts[2]:,.0f} cells", flush=True
         )

@@ -244,9 +244,9 @@ class PeopleRelease(TableRelease):
     rule. A person who is `absent` in every column does not appear in the table."""
     labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] | None = None
     """Only for `table` and `rap`: columns of listed values that analysts want to predict from other
-    columns. Pairs with a label are measured more precisely than other pairs. For `rap` without
-    declared `rounds` only pairs with a label are selected, and later phases measure only sets of
-    columns with a label."""
+    columns. Pairs with a label are measured more precisely than other pairs. Where `table` selects
+    pairs in rounds, a pair with a label counts four times. For `rap` without declared `rounds` only
+    pairs with a label are selected, and later phases measure only sets of columns with a label."""
     linear: Annotated[tuple[Linear, ...], Field(min_length=1, max_length=64)] | None = None
     """Only for `rap`: sums of numbers with whole weights, whose thresholds are measured, also
     within each of the `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`, or `{

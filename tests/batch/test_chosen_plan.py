@@ -13,7 +13,7 @@ from people_tables import CountedNoise, domain, paired
 from stream_dp.batch.people.all_pairs import Choice
 from stream_dp.batch.people.compression import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
-from stream_dp.batch.people.match_synthesizer import fit_match
+from stream_dp.batch.people.match_synthesizer import fit_match, fit_table
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
@@ -202,6 +202,33 @@ def test_match_picks_pairs_of_what_stands_out(relation):
     declared.model_fields_set.add("one_ways")
     phases = MatchPlan(fit.encoding, declared).first.phases(number)
     assert sum((phase.rho for phase in phases), Fraction(0)) == own.rho / 5
+
+
+@pytest.mark.parametrize("relation", ["comes and goes", "replaced"])
+def test_table_weighs_pairs_with_a_label_where_it_picks(relation):
+    """Labels count four times, and so does a person's change: noise 5 % off costs another rho."""
+    people = People(domain(*SIZES, **RELATIONS[relation]), paired(900).codes)
+    names, source = tuple(f"c{i}" for i in range(4)), CountedNoise(3)
+    declared = {"attributes": names, "exempt": names, "labels": ("c1",), "every": 1}
+    own = MatchRelease(name="p", kind="table", rho=BUDGETS["picked"], **declared)
+    fit = fit_table(people, own, FitContext(source))
+    assert fit.second.workload.labels == {1}
+    picked = [
+        [part.workload.sets[i] for i in chosen]
+        for part in (fit.first, fit.second)
+        for chosen in part.picked
+    ]
+    drawn = [demand for demand in source.demands if demand]
+
+    def spent(factor):
+        measured, change = [], 4 * (2 if people.domain.replaced else 1)
+        for sets, demand in zip(picked, drawn, strict=True):
+            measured += zip(sets, (variance * factor for variance, _ in demand), strict=True)
+        selection = sum(selection_rho(change, scale * factor) for scale in source.scales)
+        return worst_pair_cost(people.domain, measured, selection, every=997)
+
+    assert source.scales
+    assert spent(Fraction(105, 100)) < spent(1) == own.rho < spent(Fraction(95, 100))
 
 
 @pytest.mark.parametrize("size", [2, 8, 40])

@@ -21,7 +21,7 @@ from stream_dp.study.table_releases import PICKED_TITLE
 
 from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
 from ..synthesizer import Known
-from .all_pairs import NOISIEST, Choice, divided_picks, smallest_triples
+from .all_pairs import NOISIEST, Choice, divided_picks, label_columns, smallest_triples
 from .compression import Compression, Encoding, MergedColumn, NoisyColumn
 from .junction_tree import JunctionTree
 from .pair_filter import PairFilter, median_variation, precision, residual_phase
@@ -57,6 +57,12 @@ class MatchPlan:
         return {
             tuple(sorted(column[n] for n in m.of)): m.weight for m in self.release.listed_marginals
         }
+
+    @property
+    def labels(self) -> frozenset[int]:
+        """The measured columns that have a label, alone or in a composite."""
+        labels = label_columns(self.release)
+        return frozenset(c for c, parts in enumerate(self.encoding.parts) if labels & {*parts})
 
     @cached_property
     def listed(self) -> list[Columns]:
@@ -176,7 +182,7 @@ class MatchPlan:
         people = max(1, people)
         if people >= self.fewest_at_once(domain):
             return None
-        pairs, base = ranked_pairs(domain), known_sets(domain, known)
+        pairs, base = ranked_pairs(domain, self.labels), known_sets(domain, known)
         rho = (1 - self.one_ways(people)) * self.release.rho
         picks = max(1, self.picks(domain, people))
         rounds, before = divided_picks(picks, len(domain.columns)), self._after_first(pairs, people)

@@ -3,7 +3,8 @@
 1. Single columns, as the kind `match` measures them. Rare values are merged.
 2. All pairs of merged columns share a third of the rest. If even the strongest dependence of the
    median merged pair would not show above their noise (`all_pairs.Choice`), pairs are picked in
-   rounds instead. If noise hides every pair, single columns are measured once more.
+   rounds instead, where pairs with a label have a larger score (`picked_pairs.py`). If noise hides
+   every pair, single columns are measured once more.
 3. Two thirds measure pairs once more, and triples, where that helps (`water_filling.py`).
 """
 
@@ -19,7 +20,7 @@ from stream_dp.study.table_releases import PICKED_TITLE
 
 from ..rounds.phases import Everything
 from ..synthesizer import Known
-from .all_pairs import Choice, label_columns, smallest_triples
+from .all_pairs import Choice, smallest_triples
 from .match_plan import MatchPlan
 from .pair_filter import residual_phase
 from .people_plan import PeoplePlan, Steps, single_columns
@@ -102,12 +103,6 @@ class TablePlan(MatchPlan):
         yield "pairs of columns", plan.workload, pairs
         again = "pairs once more and triples, where that lowers the predicted error most"
         yield again, plan.workload, steps.last.alike
-
-    @property
-    def labels(self) -> frozenset[int]:
-        """The measured columns that have a label, alone or in a composite."""
-        labels = label_columns(self.release)
-        return frozenset(c for c, parts in enumerate(self.encoding.parts) if labels & {*parts})
 
 
 def smallest_pairs(domain: PeopleDomain) -> list[Columns]:
