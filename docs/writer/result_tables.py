@@ -58,7 +58,7 @@ class ResultTable:
         for row, cells in self.rows.items():
             formatted = map(_formatted, cells, self.formats)
             lines.append(f"| {row} | {' | '.join(formatted)} |")
-        about = f"*{self.caption}* {self.conditions} Command: `{self.command}`."
+        about = f"*{self.caption}*\n\n{self.conditions} Command: `{self.command}`."
         return "\n".join([*lines, "", about])
 
 
