@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
+from kit.fork_server import program
 from kit.tools import FETCHED, needs
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +30,13 @@ def test_there_are_nine_commands_and_the_first_two_set_up() -> None:
 
 @pytest.fixture
 def shell(kafka: str, tmp_path: Path) -> dict[str, str]:
-    """The environment of a shell beside the examples, with the environment's programs."""
+    """The environment of a shell beside the examples; `stream-dp` is a fork of a warm process."""
     shutil.copytree(ROOT / "examples" / "kafka", tmp_path / "examples" / "kafka")
     own = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_DP_")}
-    path = os.pathsep.join([str(Path(sys.executable).parent), str(FETCHED), own["PATH"]])
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    folders = program(folder).parent, Path(sys.executable).parent, FETCHED
+    path = os.pathsep.join([*map(str, folders), own["PATH"]])
     return {**own, "PATH": path, "BROKER": kafka}
 
 
