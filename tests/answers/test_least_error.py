@@ -126,7 +126,7 @@ def test_a_scale_that_is_five_percent_off_has_other_values(learned, monkeypatch)
 
 def test_a_joint_panel_has_the_check_values_of_other_reruns():
     public = PublicLog(log_in_memory(published(study("joint"), {"x": people()}, SeededNoise(1))))
-    series, weights = series_of(public, reruns=60, seed=100)
+    series, weights = series_of(public, reruns=30, seed=100)
     found, query = estimate(series, weights, "total at-least 1", 4), asked(series, "total 1")
     assert query.counts[3] == 239
     # The estimate uses one more equality than the prototype's: the first totals are patterns.
@@ -150,8 +150,14 @@ def test_the_noise_of_a_rerun_is_what_its_measurements_are_off():
 
 
 @pytest.fixture(scope="module")
-def weighted(window):
-    return PublicLog(log_in_memory(with_weights(window)))
+def messages(window):
+    """With the weights of every release."""
+    return with_weights(window)
+
+
+@pytest.fixture(scope="module")
+def weighted(messages):
+    return PublicLog(log_in_memory(messages))
 
 
 def test_an_answer_has_the_least_error_and_the_unbiased_answer_beside_it(weighted, window):
@@ -254,12 +260,12 @@ for query in log.queries("r"):
 """
 
 
-def test_answers_have_the_same_digits_with_two_kernels_of_linear_algebra(window):
-    messages, path = pickle.dumps(with_weights(window)), os.pathsep.join(sys.path)
+def test_answers_have_the_same_digits_with_two_kernels_of_linear_algebra(messages):
+    path = os.pathsep.join(sys.path)
     said = [
         subprocess.run(
             [sys.executable, "-c", DIGITS],
-            input=messages,
+            input=pickle.dumps(messages),
             capture_output=True,
             check=True,
             env={**os.environ, "OPENBLAS_CORETYPE": kernel, "PYTHONPATH": path},

@@ -29,8 +29,12 @@ from stream_dp.batch.groups.hpd.model_arrays import (
 from stream_dp.batch.groups.workload.queries import GROUP, Queries
 
 OTHERS = LAYOUTS["others"]
-CLASSES = [(name, level) for name in LAYOUTS for level in levels(LAYOUTS[name])]
-
+# The layout `typed` is `others` without others, of which there is a smallest one, too.
+CLASSES = [
+    pytest.param(name, level, marks=[pytest.mark.slow] * (name == "typed"))
+    for name in LAYOUTS
+    for level in levels(LAYOUTS[name])
+]
 
 ROWS, MOST_QUERIES = 2, 50  # one program answers every class of a layout
 all_shares = jax.jit(formulas.all_shares, static_argnums=0)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 pytest.importorskip("jax")
 
 from households import model, workload
+from kit.fork_server import run
 from test_block_mixture import fit as table_fit
 
 from stream_dp.batch.groups.hpd.adam import AdamSettings
@@ -35,17 +34,15 @@ def test_rows_on_several_devices_have_the_numbers_of_one():
     here, devices = fits()
     assert devices == {1}
     folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    done = subprocess.run(
-        [sys.executable, __file__],
+    done = run(
+        __file__,
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(folders),
             "XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES}",
         },
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
     )
+    assert done.returncode == 0, done.stderr
     there, devices = json.loads(done.stdout)
     assert devices == [DEVICES]
     for fitted, params in here.items():
