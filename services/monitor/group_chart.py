@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from stream_dp.client import PublicLog
@@ -57,7 +58,7 @@ def published_group_errors(public: PublicLog) -> tuple[GroupError, ...]:
         "errors of a published count of people",
         Family,
         {
-            **dict.fromkeys(PANEL_FAMILIES, panel_count),
+            **dict.fromkeys(PANEL_FAMILIES, partial(panel_count, streams={})),
             **dict.fromkeys(TABLE_FAMILIES, table_count),
             Family.SIZES: no_count,
         },

@@ -16,7 +16,11 @@ import numpy as np
 
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.answers.linear_system import Answers
-from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
+from stream_dp.answers.measured_rows import (
+    PeriodMeasurements,
+    ReleaseMeasurements,
+    releases_of_stream,
+)
 from stream_dp.answers.panel_answer import PanelQuery, query_weights, release_query
 from stream_dp.answers.query import Query, TotalQuery
 from stream_dp.continual.mechanisms import mechanism
@@ -62,18 +66,23 @@ def first_publication(study: Study, declared: Release) -> int:
     return study.span(declared)[0] + declared.history - 1
 
 
+PlannedStreams = dict[tuple[str, int], StreamMeasurements]  # by stream and last period
+
+
 def planned_stream(study: Study, stream: str, through: int) -> StreamMeasurements:
     """The measurements of a stream up to a period: zeros with the variances of the noise."""
-    messages: dict[str, list[PeriodMeasurements]] = {}
-    for declared in study.releases:
-        if declared.stream != stream:
-            continue
-        chosen, (first, last) = mechanism(study, declared), study.span(declared)
-        numbers = range(first_publication(study, declared), min(last, through) + 1)
-        messages[declared.name] = [
-            _silent(number, chosen.demand(number - first + 1)) for number in numbers
-        ]
+    messages = {
+        declared.name: _silent_messages(study, declared, through)
+        for declared in study.releases
+        if declared.stream == stream
+    }
     return StreamMeasurements(tuple(releases_of_stream(study, messages, stream)))
+
+
+def _silent_messages(study: Study, declared: Release, through: int) -> list[PeriodMeasurements]:
+    chosen, (first, last) = mechanism(study, declared), study.span(declared)
+    numbers = range(first_publication(study, declared), min(last, through) + 1)
+    return [_silent(number, chosen.demand(number - first + 1)) for number in numbers]
 
 
 def _silent(number: int, demand: Sequence[tuple[Fraction, int]]) -> PeriodMeasurements:
@@ -88,9 +97,8 @@ def parsed_query(study: Study, name: str, query: str) -> Query:
     declared = study.release(name)
     parsed = release_query(study, declared, query)
     if not isinstance(parsed, TotalQuery):
-        stream = planned_stream(study, declared.stream, first_publication(study, declared))
-        release = next(r for r in stream.releases if r.declared.name == name)
-        query_weights(parsed, release)
+        first = _silent_messages(study, declared, first_publication(study, declared))
+        query_weights(parsed, ReleaseMeasurements(study, declared, tuple(first)))
     return parsed
 
 
@@ -135,9 +143,16 @@ def response_words(study: Study, errors: Sequence[ExpectedError]) -> list[str]:
     ]
 
 
-def last_errors(study: Study, queries: Sequence[tuple[str, str]]) -> Iterator[ExpectedError]:
-    """The errors of queries, each of a release, at the release's last period. Raises UserError."""
-    streams: dict[tuple[str, int], StreamMeasurements] = {}  # one computation for their queries
+def last_errors(
+    study: Study, queries: Sequence[tuple[str, str]], streams: PlannedStreams | None = None
+) -> Iterator[ExpectedError]:
+    """The errors of queries, each of a release, at the release's last period.
+
+    streams: the study's planned streams, for queries that are asked together; new ones are added.
+
+    Raises UserError.
+    """
+    streams = {} if streams is None else streams
     for name, query in queries:
         parsed, declared = parsed_query(study, name, query), study.release(name)
         number = study.span(declared)[1]

@@ -18,7 +18,7 @@ from stream_dp.answers.query import telling_queries
 from stream_dp.json_object import Json
 from stream_dp.study import DataSetRelease, Family, Release, Study
 
-from .expected_errors import last_errors
+from .expected_errors import PlannedStreams, last_errors
 
 GROUP_SIZES = (10, 100, 1_000, 10_000)
 USABLE = 0.3
@@ -182,8 +182,10 @@ def _shape(study: Study, release: Release | DataSetRelease) -> str:
     return json.dumps([keys, strata], sort_keys=True)
 
 
-def panel_count(study: Study, release: Release) -> GroupError:
-    """The count of a typical query at the last period of a panel."""
+def panel_count(
+    study: Study, release: Release, streams: PlannedStreams | None = None
+) -> GroupError:
+    """The count of a typical query at the last period of a panel. streams: see `last_errors`."""
     query = telling_queries(study, release)[0]
-    (error,) = last_errors(study, [(release.name, query)])
+    (error,) = last_errors(study, [(release.name, query)], streams)
     return group_error(study, release, error.query, error.count)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.query import Query, TotalQuery, example_queries, parse_query
 from stream_dp.continual.joint.joint import Joint
-from stream_dp.continual.mechanism_interface import Mechanism, Step
+from stream_dp.continual.mechanism_interface import Demand, Mechanism, Step
 from stream_dp.continual.mechanisms import AnyMechanism, patterns_part, totals_part
 from stream_dp.continual.stored_design import PanelError
 from stream_dp.continual.window.window import FixedWindow
@@ -143,6 +143,7 @@ def _prior_errors(
     )
     resized = _resized(mechanism, rows)
     counts = _counts(resized, truth, events, alphabet.absent)
+    demands = [resized.demand(t) for t in range(1, periods + 1)]  # of every repetition
     true, true_answers = _Rows(len(alphabet.values), events), []
     for column in truth.T:
         true.extend(column[:, None])
@@ -150,7 +151,7 @@ def _prior_errors(
     errors = [
         _errors(
             resized,
-            counts,
+            list(zip(counts, demands, strict=True)),
             queries,
             panel=_Rows(len(resized.values), panel_events(study, release)),
             true_answers=np.array(true_answers),
@@ -167,7 +168,7 @@ def _prior_errors(
 
 def _errors(
     mechanism: AnyMechanism,
-    counts: Sequence[Ints],
+    inputs: Sequence[tuple[Ints, Demand]],
     queries: Sequence[Query],
     *,
     panel: _Rows,
@@ -176,7 +177,7 @@ def _errors(
 ) -> tuple[Floats, Floats, Floats]:
     """Runs a repetition.
 
-    counts: what the mechanism takes at every period
+    inputs: what the mechanism takes at every period, and the noise that it demands
     panel: without rows
     true_answers: (periods, queries), NaN without an answer
 
@@ -187,8 +188,8 @@ def _errors(
     source, state = SeededNoise(seed), stepped.init()
     padding = [_padding(query, mechanism) for query in queries]
     of_panel, estimates, variances = (np.full(true_answers.shape, np.nan) for _ in range(3))
-    for t, period_counts in enumerate(counts, 1):
-        state, step = stepped.step(state, period_counts, source.draw(stepped.demand(t)))
+    for t, (period_counts, demand) in enumerate(inputs, 1):
+        state, step = stepped.step(state, period_counts, source.draw(demand))
         if step is not None:
             panel.extend(step.columns)
             of_panel[t - 1] = [panel.answer(query) for query in queries]

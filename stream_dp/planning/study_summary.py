@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import chain, islice, zip_longest
 from statistics import NormalDist
 
@@ -22,7 +23,7 @@ from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, DeclaredRel
 from stream_dp.study.function_advice import function_advice
 from stream_dp.study.plugins import package_words
 
-from .expected_errors import ExpectedError, last_errors, response_words
+from .expected_errors import ExpectedError, PlannedStreams, last_errors, response_words
 from .group_errors import (
     LEVEL,
     USABLE,
@@ -149,9 +150,15 @@ def planned_data_set(study: Study, release: DataSetRelease) -> PlannedDataSet:
     return PlannedDataSet(study, last, first, len(data_sets), fit_plan(study, last))
 
 
-def planned_group_errors(study: Study) -> tuple[GroupError, ...]:
-    """The relative errors of groups of people, of every release that counts people."""
-    return group_errors(study, _COUNTS)
+def planned_group_errors(
+    study: Study, streams: PlannedStreams | None = None
+) -> tuple[GroupError, ...]:
+    """The relative errors of groups of people, of every release that counts people.
+
+    streams: see `last_errors`.
+    """
+    count = partial(panel_count, streams={} if streams is None else streams)
+    return group_errors(study, {**_COUNTS, **dict.fromkeys(PANEL_FAMILIES, count)})
 
 
 def _table_count(study: Study, release: DataSetRelease) -> GroupError:
@@ -336,9 +343,12 @@ class Summary:
 def summary(plan: Plan) -> Summary:
     """The summary of a plan, with the errors to expect of three typical answers."""
     study = plan.study
-    answers = tuple(last_errors(study, typical_queries(study)))
+    streams: PlannedStreams = {}
+    answers = tuple(last_errors(study, typical_queries(study), streams))
     data_sets = tuple(planned_data_set(study, release) for release in study.batches or ())
-    return Summary(plan, answers, data_sets, panel_errors(plan), planned_group_errors(study))
+    return Summary(
+        plan, answers, data_sets, panel_errors(plan), planned_group_errors(study, streams)
+    )
 
 
 def typical_queries(study: Study) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ def remember() -> None:
         words = (release.name, mechanism)
         return kept(study, words, lambda: SIMULATED(study, release, mechanism, work=1))
 
-    def last(study: Study, queries: Sequence[tuple[str, str]]) -> Iterator[Any]:
+    def last(study: Study, queries: Sequence[tuple[str, str]], _: object = None) -> Iterator[Any]:
         return iter(kept(study, queries, lambda: tuple(LAST(study, queries))))
 
     panel_errors.simulated_errors = simulated

@@ -112,7 +112,7 @@ class Residuals:
 
     def demand(self, t: int) -> Demand:
         """The noise of the measurements at t >= k, (variance, size) each."""
-        kinds, sizes = np.unique(self._kinds.of_entry[self.entries(t)], return_counts=True)
+        kinds, sizes = self._kind_sizes[0 if t == self.width else 1]
         variances = self._kind_variances(t)
         return tuple((variances[i], int(n)) for i, n in zip(kinds, sizes, strict=True))
 
@@ -223,16 +223,14 @@ class Residuals:
 
     @cached_property
     def _kinds(self) -> Kinds:
-        """Entries of a kind have noise of equal variance."""
-        q, k = self.q, self.width
-        digits = np.arange(self.bins)[:, None] // q ** np.arange(k - 1, -1, -1) % q
-        inside = digits > 0
-        first = np.where(inside.any(axis=1), inside.argmax(axis=1), 0)
-        last = k - 1 - inside[:, ::-1].argmax(axis=1)
-        product = np.where(inside, digits * (digits + 1), 1).prod(axis=1)
-        keys = np.stack([inside.sum(axis=1), first, last, product], axis=1)
-        rows, number = np.unique(keys, axis=0, return_inverse=True)
-        return Kinds(tuple(Kind(*(int(x) for x in row)) for row in rows), number.reshape(-1))
+        return kinds_of_entries(self.q, self.width)
+
+    @cached_property
+    def _kind_sizes(self) -> tuple[tuple[Counts, Counts], ...]:
+        """The kinds of the measured entries at t = k and at every later t, with their sizes."""
+        of_entry = self._kinds.of_entry
+        first, later = (np.unique(of_entry[e], return_counts=True) for e in self._entries)
+        return first, later
 
     @cached_property
     def _measured(self) -> NDArray[np.bool_]:
@@ -266,6 +264,22 @@ class Kinds:
 
     kinds: tuple[Kind, ...]
     of_entry: Counts
+
+
+@lru_cache(maxsize=16)
+def kinds_of_entries(q: int, width: int) -> Kinds:
+    """The kinds of the entries of a window, whose noise has equal variances, in order."""
+    digits = np.arange(q**width)[:, None] // q ** np.arange(width - 1, -1, -1) % q
+    inside = digits > 0
+    first = np.where(inside.any(axis=1), inside.argmax(axis=1), 0)
+    last = width - 1 - inside[:, ::-1].argmax(axis=1)
+    product = np.where(inside, digits * (digits + 1), 1).prod(axis=1)
+    # Numbers are sorted much faster than rows: q^2k k^3 is below 2^63 for any window in memory.
+    shape = width + 1, width, width, int(product.max()) + 1
+    rows = inside.sum(axis=1), first, last, product
+    numbers, of_entry = np.unique(np.ravel_multi_index(rows, shape), return_inverse=True)
+    kinds = zip(*(column.tolist() for column in np.unravel_index(numbers, shape)), strict=True)
+    return Kinds(tuple(Kind(*kind) for kind in kinds), of_entry.reshape(-1))
 
 
 @lru_cache(maxsize=256)
