@@ -72,7 +72,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         "How the people were drawn from a population; see [Survey"
         " practice](../how-to/survey-practice.md).",
     ),
-    "`[study.weights]`": (WeightingCells, "Cells with public totals, for weighted answers."),
+    "`[study.weights]`": (WeightingCells, "Weighting cells with public totals of people."),
     "`[attributes.NAME]`": (
         Attribute,
         "A question and its possible answers. Declare at least one attribute.",

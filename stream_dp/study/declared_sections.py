@@ -198,10 +198,11 @@ class Sampling(Declaration):
 
 
 class WeightingCells(Declaration):
-    """`[study.weights]`: cells with public totals of the population, for weighted answers."""
+    """`[study.weights]`: weighting cells with public totals, for weighted answers."""
 
     by: Annotated[str, Field(strict=True)]
-    """The attribute whose values are the cells. Panels need a release of each value: `strata`."""
+    """The attribute whose values are the weighting cells. Panels need a release of each value:
+    `strata`."""
     totals: dict[str, _People]
     """The number of people of each value in the population, such as `{ north = 120000, south =
     80000 }`."""
