@@ -73,14 +73,16 @@ EVERYBODY = list(product(range(5), range(2), range(3), range(3)))
 HERE = [(0, 0, 1, 0)] * 20 + [(4, 1, 2, 1)] * 15 + [(3, 0, 0, 2)] * 3 + [(1, 1, 1, 1)]
 
 
-def spent(residuals, phase, before, after):
-    """The cost of telling two tables apart by what a phase measures."""
-    cost, variances = Fraction(0), phase.variances(residuals)
-    for i in phase.candidates:
-        counts = [residuals.counter(people)([i]) for people in (before, after)]
-        squared = int(np.square(counts[0] - counts[1]).sum())
-        cost += Fraction(squared) / (2 * variances[i])
-    return cost
+def counts(residuals, phase, people):
+    """What a phase measures, by candidate."""
+    counter = residuals.counter(people)
+    return [counter([i]) for i in phase.candidates]
+
+
+def spent(variances, before, after):
+    """The cost of telling two tables apart by the counts of a phase."""
+    squares = [int(np.square(a - b).sum()) for a, b in zip(before, after, strict=True)]
+    return sum(map(Fraction, squares, (2 * v for v in variances)), Fraction(0))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -103,18 +105,23 @@ def test_both_phases_cost_rho_over_all_answers(relation, listed):
     # As many people as triples are worth measuring for.
     residuals, (second,) = measured(plan, compression.domain, 10**6)
     assert {len(a) for a in residuals.sets} == ({2} if listed else {2, 3})
-    if relation == "add_remove":
-        inputs = [(HERE, [*HERE, x]) for x in EVERYBODY]
-    else:
-        inputs = [([*HERE, x], [*HERE, y]) for x in EVERYBODY[::7] for y in EVERYBODY]
+
+    def of_phases(*person):
+        """The counts of every phase with one person more; the last is the second phase."""
+        people = coded([*HERE, *person])
+        of_second = counts(residuals, second, compression.merged(people))
+        return [*(counts(singles, phase, people) for phase in first), of_second]
+
+    everybody = [of_phases(x) for x in EVERYBODY]
+    before = [of_phases()] if relation == "add_remove" else everybody[::7]
+    variances = [
+        [phase.variances(workload)[i] for i in phase.candidates]
+        for workload, phase in [*((singles, phase) for phase in first), (residuals, second)]
+    ]
     of_first = together = Fraction(0)
-    for rows in inputs:
-        pair = [coded(each) for each in rows]
-        costs = [
-            sum((spent(singles, phase, *pair) for phase in first), Fraction(0)),
-            spent(residuals, second, *map(compression.merged, pair)),
-        ]
-        of_first = max(of_first, costs[0])
+    for pair in product(before, everybody):
+        costs = [*map(spent, variances, *pair)]
+        of_first = max(of_first, sum(costs[:-1], Fraction(0)))
         together = max(together, sum(costs))
     assert of_first == Fraction(1, 4)
     assert together == 1
