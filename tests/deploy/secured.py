@@ -9,17 +9,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker import FOLDER, HERE, Broker, free_port
+from kit.fork_server import program
 
 USERS = ("admin", "producer", "releaser", "analyst", "monitor")
 QUICK = "java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LIBS = (FOLDER / "libs").resolve()
 SHARED = f"{QUICK} -XX:SharedArchiveFile={LIBS / 'classes.jsa'}"
+ACL_TOOL = Path(__file__).with_name("acl_tool.py")
 ACLS = "org.apache.kafka.tools.AclCommand"
 ARCHIVE = FOLDER / "acls.jsa"  # the classes of that command, which is called for each grant
 PRIVATE, PUBLIC = "poverty-inside", "poverty"
@@ -46,6 +47,7 @@ class Secured:
     def start(self) -> None:
         Broker(self.folder, libs=LIBS).fetch()
         self.secrets.mkdir()
+        program(self.folder, ACL_TOOL.stem, [str(ACL_TOOL)])
         for user in USERS:
             (self.secrets / user).write_text(secrets.token_hex(16))
         self._certificates()
@@ -92,9 +94,9 @@ class Secured:
             "PROPERTIES": str(self.folder / "server.properties"),
             "KAFKA_STORAGE": f"{SHARED} kafka.tools.StorageTool",
             "KAFKA_SERVER": f"{SHARED} -Xmx512m kafka.Kafka",
-            "KAFKA_ACLS": f"{sys.executable} {Path(__file__).with_name('acl_tool.py')}",
+            "KAFKA_ACLS": str(self.folder / ACL_TOOL.stem),
             "KAFKAS_OWN": f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} {ACLS}",
-            "KAFKA_CONFIGS": f"{QUICK} kafka.admin.ConfigCommand",
+            "KAFKA_CONFIGS": f"{SHARED} kafka.admin.ConfigCommand",
             "BOOTSTRAP": f"127.0.0.1:{self.sasl}",
             "ADMIN_CONFIG": str(self.folder / "admin.properties"),
             "PREFIX": PRIVATE,

@@ -38,6 +38,7 @@ from typing import IO, Any
 
 TESTS = Path(__file__).resolve().parents[1]
 PATIENCE = 600.0  # seconds
+STREAM_DP = ("-m", "stream_dp.services.commands.cli")
 WARM = ("stream_dp.services.releaser.releaser", "stream_dp.log.kafka", "stream_dp.log.sqlite")
 
 
@@ -221,21 +222,24 @@ def run(
         return subprocess.CompletedProcess(process.args, code, out.read(), error.read())
 
 
-def program(folder: Path) -> Path:
-    """Writes `stream-dp` into a folder, for commands of a shell; returns the file.
+def program(folder: Path, name: str = "stream-dp", words: Sequence[str] = STREAM_DP) -> Path:
+    """Writes a program into a folder, for commands of a shell; returns the file.
+
+    words: what comes after `python` and before the program's arguments.
 
     The file imports little, because a page has many commands. SIGTERM ends the process that it
     stands for.
     """
-    file = folder / "stream-dp"
-    file.write_text(_PROGRAM.format(python=sys.executable, server=_server()))
+    file = folder / name
+    text = _PROGRAM.format(python=sys.executable, words=list(words), server=_server())
+    file.write_text(text)
     file.chmod(0o700)
     return file
 
 
 _PROGRAM = """#!{python} -SI
 import array, json, os, signal, socket, sys
-words = ["-m", "stream_dp.services.commands.cli", *sys.argv[1:]]
+words = [*{words!r}, *sys.argv[1:]]
 order = dict(arguments=words, environment=dict(os.environ), folder=os.getcwd())
 text = json.dumps(order).encode() + b"\\n"
 server = socket.socket(socket.AF_UNIX)

@@ -209,7 +209,9 @@ def errors(regions, leaves, plan, runs, merges=(None,)):
 
 
 @pytest.mark.skipif(not BLOCKS.exists(), reason="needs the census blocks")
-@pytest.mark.parametrize("eps", [Fraction(3, 10), Fraction(2)])
+@pytest.mark.parametrize(
+    "eps", [pytest.param(Fraction(3, 10), marks=pytest.mark.slow), Fraction(2)]
+)
 def test_merging_census_blocks_loses_at_no_level_and_stays_within_the_yardstick(eps):
     regions, leaves = hawaii("pop_nhpi")
     plan = plan_of(regions, budget=eps**2 / 2, largest=2000)
