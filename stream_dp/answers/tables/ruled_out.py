@@ -11,7 +11,8 @@ from itertools import product
 
 from stream_dp.study.column_rules import Cell, ColumnRule
 
-from .conjunction import Conjunction, LinearThreshold
+from .conjunction import Conjunction
+from .linear_thresholds import LinearThreshold
 from .table_facts import PublishedTables
 
 
