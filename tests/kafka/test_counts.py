@@ -90,11 +90,11 @@ def differences(ours: Days, expected: Days) -> list[Any]:
     ("shape", "at_once"),
     [
         (usual, False),
-        (one_ahead, True),
+        pytest.param(one_ahead, True, marks=pytest.mark.slow),
         (one_ahead, False),
         (empty_ones, True),
         (markers_that_differ, True),
-        (markers_that_differ, False),
+        pytest.param(markers_that_differ, False, marks=pytest.mark.slow),
     ],
 )
 def test_the_counts_of_sqlite(
@@ -166,8 +166,15 @@ def without_markers(days: Days, number: int, only: int | None = None) -> list[Re
     return [r for r in days.reports(number) if only in (None, r.partition)]
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-@pytest.mark.parametrize("only", [None, 3])
+@pytest.mark.parametrize(
+    ("at_once", "only"),
+    [
+        (True, None),
+        (False, 3),
+        pytest.param(True, 3, marks=pytest.mark.slow),
+        pytest.param(False, None, marks=pytest.mark.slow),
+    ],
+)
 def test_scheduled_closes(
     at_once: bool, only: int | None, on_kafka: Maker, on_sqlite: Maker, closes: list[float]
 ) -> None:
