@@ -39,6 +39,7 @@ from typing import IO, Any
 TESTS = Path(__file__).resolve().parents[1]
 PATIENCE = 600.0  # seconds
 STREAM_DP = ("-m", "stream_dp.services.commands.cli")
+USERS = ("stream_dp.services.releaser.child_process", "stream_dp.services.monitor.operator_facts")
 WARM = ("stream_dp.services.releaser.releaser", "stream_dp.log.kafka", "stream_dp.log.sqlite")
 
 
@@ -176,10 +177,27 @@ class Popen(Forked):
         return out, error
 
 
+def _ran(
+    command: Sequence[object],
+    *,
+    stdin: int | None = None,
+    capture_output: bool = False,
+    text: bool = False,
+    timeout: float = PATIENCE,
+    server: str = "",
+) -> subprocess.CompletedProcess[Any]:
+    """`subprocess.run` of a command that begins with `sys.executable`, with these arguments."""
+    pipe = subprocess.PIPE if capture_output else None
+    with Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, text=text, server=server) as child:
+        out, error = child.communicate(timeout)
+    return subprocess.CompletedProcess(child.args, child.wait(), out, error)
+
+
 def as_subprocess(server: str = "") -> Any:
-    """What takes the place of the module `subprocess` in `services.releaser.child_process`."""
+    """What takes the place of the module `subprocess` in the modules of `USERS`."""
     return SimpleNamespace(
         Popen=partial(Popen, server=server),
+        run=partial(_ran, server=server),
         PIPE=subprocess.PIPE,
         DEVNULL=subprocess.DEVNULL,
         TimeoutExpired=subprocess.TimeoutExpired,
@@ -297,7 +315,7 @@ def _warm() -> None:
     commands = import_module("stream_dp.services.commands")
     for module in iter_modules(commands.__path__):
         import_module(f"{commands.__name__}.{module.name}")
-    for name in WARM:
+    for name in (*WARM, *USERS):
         import_module(name)
     import_module("kit.planned_errors").remember()
     with suppress(ImportError):  # an extra; its threads begin with the first computation
@@ -423,7 +441,6 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # a copy does not look through what it inherits
     received = serve(sys.argv[1])
-    import_module("stream_dp.services.releaser.child_process").subprocess = as_subprocess(
-        sys.argv[1]
-    )
+    for user in USERS:
+        vars(import_module(user))["subprocess"] = as_subprocess(sys.argv[1])
     os._exit(_end(received))  # nor take it apart at its end

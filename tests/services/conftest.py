@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit.fork_server import as_subprocess
+from kit.fork_server import USERS, as_subprocess
 from kit.killed import in_memory
 from kit.signals import restored_handlers
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _copies_of_a_warm_process() -> Iterator[None]:
-    """The workers and aggregators of releasers; those of an installed package are its own."""
+    """Workers, aggregators and commands of a monitor; those of an installed package are its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dp.services.releaser.child_process.subprocess", as_subprocess())
+        for module in USERS:
+            patch.setattr(f"{module}.subprocess", as_subprocess())
         yield
 
 

@@ -152,7 +152,7 @@ def accepted(study: Study, table: pa.Table) -> None:
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
-@settings(max_examples=40, **HOW)
+@settings(max_examples=20, **HOW)
 @given(data=st.data())
 def test_a_study_of_panels_runs_to_its_end(data: Any) -> None:
     declared = data.draw(studies(batches=False))

@@ -58,7 +58,7 @@ def test_the_sound_log_is_read_by_every_command(
     assert {judged(words, capsys) for words in commands(source, tmp_path)} == {0}
 
 
-@chunks(3, CHUNKS)
+@chunks(2, CHUNKS)
 def test_no_mutated_log_does_more_than_be_refused(
     seed: int,
     in_memory_source: Callable[[list[Record]], str],

@@ -43,10 +43,9 @@ ABSENT = 2
 def case(request, tmp_path_factory):
     """Withdrawn students and unknown years are reports that nobody sends."""
     folder = tmp_path_factory.mktemp("open")
-    with (PANELS / request.param).open(newline="") as file:
-        count = len(next(csv.reader(file))) - 1
-    case = PanelStudy(folder, request.param, open_study(count, rows := 2500))
-    case.truth = case.truth[:2000]
+    count, rows = 7, 1000
+    case = PanelStudy(folder, request.param, open_study(count, rows))
+    case.truth = case.truth[:800, -count:]
     gone = (case.truth == "") | (case.truth == "2")
     case.codes = np.where(gone, ABSENT, case.truth == "1").astype(int)
     case.rows, case.labels = rows, [str(t) for t in range(1, count + 1)]

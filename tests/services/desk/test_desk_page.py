@@ -197,39 +197,45 @@ def test_a_file_that_cannot_be_read_opens_no_page(
     assert "no such file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("script", [True, False])
-def test_the_page_follows_every_change_and_can_be_read_by_everybody(
-    script: bool, init: Init
-) -> None:
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    program = shutil.which("chromium")
+    if program is None:
         pytest.skip("chromium is not installed; tests/tools can, as root")
     with playwright.sync_playwright() as started:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = started.chromium.launch(executable_path=chromium, args=options)
-        context = browser.new_context(
-            viewport={"width": 390, "height": 844}, bypass_csp=script, java_script_enabled=script
+        one = started.chromium.launch(executable_path=program, args=options, timeout=600_000)
+        yield one
+        one.close()
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_page_follows_every_change_and_can_be_read_by_everybody(
+    script: bool, init: Init, chromium: Any
+) -> None:
+    context = chromium.new_context(
+        viewport={"width": 390, "height": 844}, bypass_csp=script, java_script_enabled=script
+    )
+    page = context.new_page()
+    page.goto(init.address)
+    for key, answer in ANSWERS.items():
+        page.locator(f'[name="answer:{key}"]').click()
+        page.keyboard.type(answer)  # while the page is drawn anew
+        page.keyboard.press("Tab")
+    if script:
+        page.locator("text=work-patterns: at-least 1 of last 3 work=yes").first.wait_for(
+            state="attached"
         )
-        page = context.new_page()
-        page.goto(init.address)
-        for key, answer in ANSWERS.items():
-            page.locator(f'[name="answer:{key}"]').click()
-            page.keyboard.type(answer)  # while the page is drawn anew
-            page.keyboard.press("Tab")
-        if script:
-            page.locator("text=work-patterns: at-least 1 of last 3 work=yes").first.wait_for(
-                state="attached"
-            )
-            page.locator('[name="answer:price"]').fill("2")
-            page.keyboard.press("Tab")
-            page.locator("strong", has_text="eps 2: the best guess").wait_for()
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390
-            page.evaluate(axe_core())
-            assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
-        with page.expect_navigation():
-            page.locator("button", has_text="Write the study").click()
-        assert page.locator("code").count() == 4
-        browser.close()
+        page.locator('[name="answer:price"]').fill("2")
+        page.keyboard.press("Tab")
+        page.locator("strong", has_text="eps 2: the best guess").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.evaluate(axe_core())
+        assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
+    with page.expect_navigation():
+        page.locator("button", has_text="Write the study").click()
+    assert page.locator("code").count() == 4
+    context.close()
     init.join(60)
     assert init.code == 0

@@ -24,7 +24,7 @@ from stream_dp.services.evaluate.panel_text import disagreements, evaluation_tex
 from stream_dp.services.evaluate.repeated_panels import evaluate_panels, sweep
 from stream_dp.services.evaluate.trial_plans import trial_plan
 
-REPETITIONS = 150
+REPETITIONS = 80
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_wrong_variance_is_noticed(
         return tuple((variance * Fraction(factor), size) for variance, size in honest(self, t))
 
     monkeypatch.setattr(kind, "demand", with_more_noise)
-    wrong = evaluate_panels(study(**PAPER), truth(), REPETITIONS, jobs=1, progress=False)
+    wrong = evaluate_panels(study(**PAPER), truth(), 150, jobs=1, progress=False)
     name = "pairs" if kind is FixedWindow else "totals"
     faults = disagreements(wrong)
     assert faults

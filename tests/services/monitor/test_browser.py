@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -14,6 +16,7 @@ from kit.hostile import drafts, sealed, sound
 from kit.monitors import Monitor, ServedHere, Topic, monitor, publish, wait_until
 from kit.studies import study_toml
 from kit.tools import axe_core
+from test_figures import FIGURES
 
 from stream_dp.log.log import LogError, TopicInfo
 from stream_dp.services.commands import cli
@@ -127,6 +130,61 @@ def test_pages_fit_and_can_be_read_by_everybody(
     if path in PAGES[::2]:  # every page has the same colours
         looked_at_in_the_dark(shared, axe)
     assert [text for text in shared.said if "404" not in text and "400" not in text] == []
+
+
+@pytest.mark.parametrize("path", ["/", "/data/blocks?q=at-least+2"])
+def test_pages_of_sizes_and_maps_fit_and_can_be_read_by_everybody(
+    mapped: Monitor, shared: Seen, axe: str, path: str
+) -> None:
+    shared.said.clear()
+    shared.page.goto(mapped.url + path)
+    looked_at(shared, axe, SIZES[::2], path)
+    if path != "/":
+        looked_at_in_the_dark(shared, axe)
+        figures = shared.page.locator("figure:not(#map figure)")
+        assert figures.count() == 9  # of everywhere, two counties and six tracts
+        # All charts have the same bars: 0 to the largest size that is published.
+        bars = {figures.nth(i).locator("svg[role=img] rect").count() for i in range(9)}
+        assert len(bars) == 1
+        figures.nth(2).locator("summary").click()
+        assert figures.nth(2).locator("table tbody tr").first.is_visible()
+    assert shared.said == []
+
+
+@contextmanager
+def another_site(page: str) -> Iterator[str]:
+    """Serves a page at an origin of its own; yields the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_a_frame_of_another_page_fits_and_can_be_read_by_everybody(
+    served: Monitor, shared: Seen, axe: str
+) -> None:
+    page = shared.page
+    for address in FIGURES[1:]:
+        page.goto(f"{served.url}/embed/{address}")
+        for width, height in ((320, 520), (640, 440)):
+            page.set_viewport_size({"width": width, "height": height})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("document.documentElement.scrollHeight") <= height
+        assert violations(page, axe) == []
+    with another_site(f'<iframe src="{served.url}/embed/{FIGURES[0]}" title="x"></iframe>') as url:
+        page.goto(url)
+        page.frame_locator("iframe").locator("figcaption").wait_for()
 
 
 TALLEST = "Math.max(...[...document.querySelectorAll('main .numbers td')].map(e => e.offsetHeight))"
@@ -247,12 +305,13 @@ def test_a_log_that_does_not_answer_is_said_on_open_pages(browser: Any) -> None:
     follower.stop()
 
 
+@pytest.mark.parametrize("study", ["of work", "of sizes"])
 def test_the_offline_page_opens_from_a_file(
-    log_file: Path, tmp_path: Path, browser: Any, axe: str
+    study: str, log_file: Path, mapped_folder: Path, tmp_path: Path, browser: Any, axe: str
 ) -> None:
-
     out = tmp_path / "page.html"
-    assert cli.main(["page", f"sqlite:{log_file}", str(out)]) == 0
+    log = log_file if study == "of work" else mapped_folder / "moves-public.db"
+    assert cli.main(["page", f"sqlite:{log}", str(out)]) == 0
     with Seen(browser) as seen:
         seen.page.goto(out.as_uri())
         for width in SIZES:

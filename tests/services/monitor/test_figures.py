@@ -1,17 +1,13 @@
-"""Figures to take away: formats, numbers, headers, previews of links, and frames of other pages."""
+"""Figures to take away: formats, numbers, headers, and previews of links."""
 
 from __future__ import annotations
 
 import io
 import re
-import shutil
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from html import unescape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -19,7 +15,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from kit.monitors import Monitor, monitor
-from kit.tools import axe_core
 
 from stream_dp.client import PublicLog
 from stream_dp.figures.marks import Box, Chart
@@ -152,52 +147,6 @@ def test_names_of_bars_are_whole_in_two_lines_and_cut_after_them() -> None:
     assert bars([Bar("long " * 40, 0.4)], "share", "d").__html__().count("…") == 1
     (short,) = (b for b in bars([Bar("work", 1.0)], "share", "d").marks if isinstance(b, Box))
     assert short.x == 110
-
-
-@contextmanager
-def another_site(page: str) -> Iterator[str]:
-    """Serves a page at an origin of its own; yields the address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "text/html")
-            self.end_headers()
-            self.wfile.write(page.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-def test_a_frame_of_another_page_fits_and_can_be_read_by_everybody(named: Monitor) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed; tests/tools can, as root")
-    with playwright.sync_playwright() as started:
-        options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = started.chromium.launch(executable_path=chromium, args=options)
-        page = browser.new_page()
-        page.set_default_timeout(120_000)
-        for address in FIGURES[1:]:
-            page.goto(f"{named.url}/embed/{address}")
-            for width, height in ((320, 520), (640, 440)):
-                page.set_viewport_size({"width": width, "height": height})
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-                assert page.evaluate("document.documentElement.scrollHeight") <= height
-            page.evaluate(axe_core())
-            assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
-        with another_site(
-            f'<iframe src="{named.url}/embed/{FIGURES[0]}" title="x"></iframe>'
-        ) as url:
-            page.goto(url)
-            page.frame_locator("iframe").locator("figcaption").wait_for()
-        browser.close()
 
 
 def test_the_last_lines_of_a_picture_have_source_and_licence() -> None:

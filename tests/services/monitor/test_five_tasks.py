@@ -22,7 +22,7 @@ CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("chromium is not installed; tests/tools can, as root", allow_module_level=True)
 
-NUMBER = 20
+NUMBER, PEOPLE = 20, 2000
 MOST_CLICKS = 3
 NARROW = {"width": 390, "height": 844}
 # By study: its address, a panel, and what shows a distribution.
@@ -37,8 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, log_file: Path) -> Path:
     """The demo's study, one of households, and eighteen small ones."""
     logs, work = tmp_path_factory.mktemp("twenty"), tmp_path_factory.mktemp("work")
     _, file = demo._begin(work / "demo")
+    file.write_text(file.read_text().replace("size = 23374", f"size = {PEOPLE}"))
     study, _ = load_study(file)
-    truth = {demo.ATTRIBUTE: simulated_panels.poverty(demo.SEED)}
+    truth = {demo.ATTRIBUTE: simulated_panels.poverty(demo.SEED, PEOPLE)}
     publish(logs / "poverty-public.db", published(study, truth, SeededNoise(1)))
     homes = HouseholdFolder(work / "homes").prepare()
     homes.run()

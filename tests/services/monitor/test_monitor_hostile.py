@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from kit import public_logs
 from kit.hostile import PEOPLE, PERIODS, STUDY, drafts, drafts_and, mutated, sealed, sound
+from kit.matrices import chunks
 from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_of
 
 from stream_dp.log.log import Record
@@ -56,7 +57,7 @@ def test_a_sound_log_is_shown() -> None:
     assert {shown.get(path).status for path in PATHS} == {200}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@chunks(10, 20)
 def test_a_mutated_log_is_shown_or_refused(seed: int) -> None:
     shown = Shown(mutated(random.Random(100 + seed), SENT))
     for path in PATHS:

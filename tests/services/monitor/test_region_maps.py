@@ -6,16 +6,12 @@ import csv
 import io
 import json
 import math
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import NormalDist
 
 import pytest
-from kit.monitors import Monitor, monitor
-from kit.movers import moves_public, region
-from kit.outlines import write_outlines
-from kit.tools import axe_core
+from kit.monitors import Monitor
+from kit.movers import region
 
 from stream_dp.client import PublicLog
 from stream_dp.client import open as open_public
@@ -35,28 +31,12 @@ PATHS = sorted({region(i) for i in range(6)})
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mapped")
-    moves_public(folder)
-    write_outlines(folder / "tracts.geojson", ["/".join(path) for path in PATHS[:-1]] + ["t5"])
-    return folder
+def public(mapped_folder: Path) -> PublicLog:
+    return open_public(f"sqlite:{mapped_folder / 'moves-public.db'}")
 
 
-@pytest.fixture(scope="module")
-def public(folder: Path) -> PublicLog:
-    return open_public(f"sqlite:{folder / 'moves-public.db'}")
-
-
-@pytest.fixture(scope="module")
-def mapped(folder: Path) -> Iterator[Monitor]:
-    with monitor(
-        f"sqlite:{folder / 'moves-public.db'}", "--map", str(folder / "tracts.geojson")
-    ) as m:
-        yield m
-
-
-def test_a_map_has_each_region_with_its_answer(folder: Path, public: PublicLog) -> None:
-    outlines = read_outlines(folder / "tracts.geojson")
+def test_a_map_has_each_region_with_its_answer(mapped_folder: Path, public: PublicLog) -> None:
+    outlines = read_outlines(mapped_folder / "tracts.geojson")
     shown = region_map(public, outlines, "blocks", None, "at-least 2")
     assert shown is not None
     assert {one.region for one in shown.regions} == set(PATHS)
@@ -68,8 +48,10 @@ def test_a_map_has_each_region_with_its_answer(folder: Path, public: PublicLog) 
     assert len([m for m in shown.drawn((600, 300)).marks if m.style.startswith("region")]) == 11
 
 
-def test_marks_are_beyond_the_noise_of_all_regions(folder: Path, public: PublicLog) -> None:
-    shown = region_map(public, read_outlines(folder / "tracts.geojson"), "blocks", None, "mean")
+def test_marks_are_beyond_the_noise_of_all_regions(mapped_folder: Path, public: PublicLog) -> None:
+    shown = region_map(
+        public, read_outlines(mapped_folder / "tracts.geojson"), "blocks", None, "mean"
+    )
     assert shown is not None
     whole = public.answer("blocks", "mean")
     reach = NormalDist().inv_cdf(1 - 0.05 / 2 / len(shown.regions))
@@ -145,23 +127,3 @@ def test_holes_turn_against_their_outline() -> None:
             for r in (outer, inner)
         ]
         assert turns[0] * turns[1] < 0
-
-
-def test_a_page_with_a_map_fits_and_can_be_read_by_everybody(mapped: Monitor) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed; tests/tools can, as root")
-    with playwright.sync_playwright() as started:
-        options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = started.chromium.launch(executable_path=chromium, args=options)
-        page = browser.new_page()
-        page.goto(f"{mapped.url}/data/blocks?q=at-least+2")
-        for width in (320, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.evaluate(axe_core())
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
-        browser.close()

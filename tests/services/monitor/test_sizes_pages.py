@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pyarrow.parquet
 import pytest
 from kit.monitors import Monitor, monitor
 from kit.movers import DUE, moves_public, region
-from kit.tools import axe_core
 
 from stream_dp.client import PublicLog
 from stream_dp.client import open as open_public
@@ -142,45 +140,3 @@ def test_the_exported_page_has_a_chart_for_each_region(address: str, tmp_path: P
     text = out.read_text("utf-8")
     for where in WHERE:
         assert f"Sizes in {where}, " in text
-
-
-def test_pages_of_sizes_fit_and_can_be_read_by_everybody(
-    moves: Monitor, address: str, tmp_path: Path
-) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed; tests/tools can, as root")
-    axe = axe_core()
-    out = tmp_path / "page.html"
-    assert cli.main(["page", address, str(out)]) == 0
-    with playwright.sync_playwright() as started:
-        options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = started.chromium.launch(executable_path=chromium, args=options)
-        page = browser.new_page()
-        said: list[str] = []
-        page.on("pageerror", lambda error: said.append(str(error)))
-        for scheme, url in (
-            ("light", f"{moves.url}/"),
-            ("light", out.as_uri()),
-            ("light", f"{moves.url}/data/blocks"),
-            ("dark", ""),
-        ):
-            page.emulate_media(color_scheme=scheme)
-            if url:
-                page.goto(url)
-                for width in (320, 1280):
-                    page.set_viewport_size({"width": width, "height": 900})
-                    assert page.evaluate("document.documentElement.scrollWidth") <= width
-            page.evaluate(axe)
-            assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
-            assert said == []
-            if url.endswith("/data/blocks"):
-                figures = page.locator("figure")
-                assert figures.count() == len(WHERE)
-                # All charts have the same bars: 0 to the largest size that is published.
-                bars = {figures.nth(i).locator("svg[role=img] rect").count() for i in range(9)}
-                assert len(bars) == 1
-                figures.nth(2).locator("summary").click()
-                assert figures.nth(2).locator("table tbody tr").first.is_visible()
-        browser.close()

@@ -55,7 +55,10 @@ def text(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("study", SHORT)
-@pytest.mark.parametrize(("parts", "most"), [(1, 1000), (8, 1000), (4, 17)])
+@pytest.mark.parametrize(
+    ("parts", "most"),
+    [(4, 17), *(pytest.param(*p, marks=pytest.mark.slow) for p in ((1, 1000), (8, 1000)))],
+)
 def test_the_same_is_decided_as_in_one_process(
     parts: int, most: int, study: str, folder: Path
 ) -> None:

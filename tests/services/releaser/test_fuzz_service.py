@@ -18,7 +18,7 @@ from stream_dp.study.topics import REPORTS
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
 @settings(
-    max_examples=8,
+    max_examples=5,
     suppress_health_check=SHARED,
 )
 @given(

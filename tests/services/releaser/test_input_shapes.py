@@ -77,7 +77,7 @@ def test_a_study_is_the_same_from_every_shape(name, folder, expected):
     place = folder_of(folder / "shaped", name)
     for records in script():
         place.send([shaped(name, record) for record in records])
-        run(place)
+    run(place)
     assert (decided(closes(place)), place.reasons()) == expected
     hashes = {entry.read_as.mapping for entry in closes(place)}
     assert hashes == {SHAPES[name].input.hash}

@@ -319,6 +319,10 @@ def test_a_read_only_file_system(disk: Path, finished: StudyFolder) -> None:
 # Logs that were cut
 
 
+# Nothing, a part of the header, and whole pages.
+LENGTHS = pytest.mark.parametrize(
+    "left", [0, 50, 20_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4096))]
+)
 COMMANDS = (
     ["run", "{study}", "--until-idle"],
     ["status", "{study}"],
@@ -329,7 +333,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("left", [0, 1, 50, 4096, 20_000])
+@LENGTHS
 def test_a_confidential_log_that_was_cut(
     finished: StudyFolder, capsys: pytest.CaptureFixture[str], left: int
 ) -> None:
@@ -344,7 +348,7 @@ def test_a_confidential_log_that_was_cut(
     assert finished.db.read_bytes() == kept
 
 
-@pytest.mark.parametrize("left", [0, 1, 50, 4096, 20_000])
+@LENGTHS
 def test_a_public_log_that_was_cut(
     finished: StudyFolder, capsys: pytest.CaptureFixture[str], left: int
 ) -> None:

@@ -89,7 +89,8 @@ def named(number: int) -> list[Record]:
 WAYS = pytest.mark.parametrize("way", [StudyFolder, PartsFolder])
 
 
-@pytest.fixture(params=[StudyFolder, PartsFolder])
+# Most tests are of a gate in one process; in parts its bytes are the same, as a test shows.
+@pytest.fixture(params=[StudyFolder, pytest.param(PartsFolder, marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> StudyFolder:
     way: type[StudyFolder] = request.param
     return way(tmp_path / "gated", declared())
@@ -165,8 +166,10 @@ def checked(place: StudyFolder) -> tuple[Any, ...]:
         return entries, journal_checks.begun_plan(entries, study), log.describe(REPORTS)
 
 
-def test_noise_decides_and_is_drawn_once(place: StudyFolder) -> None:
+@WAYS
+def test_noise_decides_and_is_drawn_once(way: type[StudyFolder], tmp_path: Path) -> None:
     """A full month is held if the noise says so, and a restart draws no other noise."""
+    place = way(tmp_path / "gated", declared())
 
     class Low(Noiseless):
         drawn = 0
@@ -279,7 +282,7 @@ def test_in_parts_the_public_bytes_are_the_same(
     fix_secrets(monkeypatch)
     places = [
         StudyFolder(tmp_path / "here", declared()),
-        *(PartsFolder(tmp_path / str(n), declared(), parts=n) for n in (1, 4)),
+        PartsFolder(tmp_path / "parts", declared()),
     ]
     for place in places:
         source = SeededNoise(11)

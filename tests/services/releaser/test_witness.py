@@ -22,8 +22,8 @@ from stream_dp.study.topics import RELEASES
 
 STEPS = (
     *(("owned", 1), ("begun", 1), ("witnessed", 1), ("publish", 1), ("published", 1)),
-    *(("cut", 1), ("drawn", 1), ("commit", 1), ("committed", 1), ("witnessed", 2)),
-    *(("publish", 2), ("published", 2), ("committed", 2), ("witnessed", 3), ("cleaned", 2)),
+    *(("drawn", 1), ("committed", 1), ("witnessed", 2)),
+    *(("publish", 2), ("published", 2), ("cleaned", 2)),
 )
 
 

@@ -9,14 +9,15 @@ import io
 import os
 import pty
 import shlex
-import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from kit.fork_server import Popen
 from trial import sent_command
 
 from stream_dp.planning.expected_errors import expected_errors
@@ -407,9 +408,7 @@ def test_ten_answers_for_five_columns(tmp_path):
     command = [sys.executable, "-m", "stream_dp.services.commands.cli", "init", "un seen.csv"]
     end, terminal = pty.openpty()
     typed: list[str] = []
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdin=terminal, stderr=terminal, stdout=subprocess.DEVNULL
-    ) as process:
+    with Popen(command, cwd=tmp_path, stdin=terminal, stderr=terminal, stdout=DEVNULL) as process:
         os.close(terminal)
         shown = ""
         with contextlib.suppress(OSError):  # the terminal ends with the command

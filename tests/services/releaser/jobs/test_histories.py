@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal
-from kit.workers import killed_and_again
 
 from stream_dp.batch.people.people_table import present_rows, study_people
 from stream_dp.batch.synthesizer import Known
@@ -106,7 +105,10 @@ def test_from_reports_to_histories_that_panels_know(
     json_output(capsys, "send", file, tmp_path / "reports.csv")
     json_output(capsys, "close", file, LABELS[2], "--yes")
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
-    killed_and_again(file, 4)  # the seed, one-ways, pairs, the last phase
+    json_output(capsys, "worker", file, "--until-idle")
+    (job,) = json_output(capsys, "jobs", file)["jobs"]
+    # The seed, one-ways, pairs, the last phase.
+    assert job["rounds_decided"] == 4
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
     json_output(capsys, "export", file, "people", out)
     table = pyarrow.parquet.read_table(out / "people.parquet")

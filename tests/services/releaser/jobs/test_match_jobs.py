@@ -1,4 +1,4 @@
-"""A two-phase table of people, from the declaration over a worker killed between its phases."""
+"""A two-phase table of people, from the declaration to the file exported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal, written
 from kit.studies import attribute
-from kit.workers import killed_and_again
 from kit.workers_study import workers_toml
 
 PEOPLE = 600
@@ -67,7 +66,9 @@ def test_from_reports_to_a_table(
     json_output(capsys, "send", file, tmp_path / "reports.csv")
     json_output(capsys, "close", file, "2021-01", "--yes")
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
-    killed_and_again(file, ROUNDS)
+    json_output(capsys, "worker", file, "--until-idle")
+    (job,) = json_output(capsys, "jobs", file)["jobs"]
+    assert job["rounds_decided"] == ROUNDS
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
     exported = json_output(capsys, "export", file, "people", out)
     assert sorted(path.name for path in out.glob("*.parquet")) == [

@@ -156,7 +156,7 @@ def sent(homes: HouseholdFolder, number: int) -> None:
 
 
 @settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     suppress_health_check=SHARED,
 )

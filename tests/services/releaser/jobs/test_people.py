@@ -81,7 +81,10 @@ def test_from_reports_to_a_table_of_people(
     json_output(capsys, "send", file, tmp_path / "reports.csv")
     json_output(capsys, "close", file, LABELS[1], "--yes")
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
-    killed_and_again(file, ROUNDS, before=4)
+    if declared:
+        json_output(capsys, "worker", file, "--until-idle")
+    else:
+        killed_and_again(file, ROUNDS, before=4)
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
 
     exported = json_output(capsys, "export", file, "people", out)

@@ -1,4 +1,4 @@
-"""A table of people with numbers, over a worker that is killed."""
+"""A table of people with numbers, from the declaration to the file exported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pyarrow.parquet
 import pytest
 from kit.commands import json_output
 from kit.studies import attribute
-from kit.workers import killed_and_again
 from kit.workers_study import workers_toml
 
 from stream_dp.services.commands import cli
@@ -68,7 +67,9 @@ def test_from_reports_to_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
     assert cli.main(["estimate", str(file)]) == 0
     assert capsys.readouterr().out == "nothing is published yet\n"
-    killed_and_again(file, ROUNDS)
+    json_output(capsys, "worker", file, "--until-idle")
+    (job,) = json_output(capsys, "jobs", file)["jobs"]
+    assert job["rounds_decided"] == ROUNDS
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
     exported = json_output(capsys, "export", file, "people", out)
     json_output(capsys, "verify", file)
