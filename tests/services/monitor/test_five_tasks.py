@@ -1,4 +1,4 @@
-"""Twenty studies on one monitor in a real Chromium: five tasks in at most three clicks each."""
+"""Six studies on one monitor in a real Chromium: five tasks in at most three clicks each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("chromium is not installed; tests/tools can, as root", allow_module_level=True)
 
-NUMBER, PEOPLE = 20, 2000
+NUMBER, PEOPLE = 6, 2000
 MOST_CLICKS = 3
 NARROW = {"width": 390, "height": 844}
 # By study: its address, a panel, and what shows a distribution.
@@ -34,8 +34,8 @@ WALKED = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, log_file: Path) -> Path:
-    """The demo's study, one of households, and eighteen small ones."""
-    logs, work = tmp_path_factory.mktemp("twenty"), tmp_path_factory.mktemp("work")
+    """The demo's study, one of households, and four small ones."""
+    logs, work = tmp_path_factory.mktemp("six"), tmp_path_factory.mktemp("work")
     _, file = demo._begin(work / "demo")
     file.write_text(file.read_text().replace("size = 23374", f"size = {PEOPLE}"))
     study, _ = load_study(file)
@@ -52,13 +52,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, log_file: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def twenty(folder: Path) -> Iterator[Monitor]:
+def six(folder: Path) -> Iterator[Monitor]:
     with monitor(str(folder)) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
-def page(twenty: Monitor) -> Iterator[Any]:
+def page(six: Monitor) -> Iterator[Any]:
     with playwright.sync_playwright() as started:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = started.chromium.launch(executable_path=CHROMIUM, args=options, timeout=600_000)
@@ -94,20 +94,20 @@ class Walk:
         return str(found.text_content())
 
 
-def test_twenty_studies_are_listed_and_found(twenty: Monitor, page: Any) -> None:
-    walk = Walk(page, twenty.url)
+def test_six_studies_are_listed_and_found(six: Monitor, page: Any) -> None:
+    walk = Walk(page, six.url)
     assert page.locator(".studies section").count() == NUMBER
     page.locator("[name=q]").fill("households")
     walk.click("main form button")
     assert page.locator(".studies section").count() == len(WALKED)
     walk.click("h2 a:text-is('homes')")
-    assert page.url == f"{twenty.url}/studies/homes/"
+    assert page.url == f"{six.url}/studies/homes/"
     assert walk.shows("nav a:text-is('All studies')")
 
 
 @pytest.mark.parametrize("study", WALKED)
-def test_five_tasks_take_three_clicks_each(twenty: Monitor, page: Any, study: str) -> None:
-    front, (panel, distribution) = f"{twenty.url}/studies/{study}/", WALKED[study]
+def test_five_tasks_take_three_clicks_each(six: Monitor, page: Any, study: str) -> None:
+    front, (panel, distribution) = f"{six.url}/studies/{study}/", WALKED[study]
     release = f".releases h2 a:text-is('{panel}')"
 
     trend = Walk(page, front).click(release).click(".share a")
