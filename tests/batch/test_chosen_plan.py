@@ -97,8 +97,14 @@ def test_what_is_drawn_costs_rho(facts, name):
     assert spent(Fraction(105, 100)) < spent(1) == BUDGETS[name] < spent(Fraction(95, 100))
 
 
-@pytest.mark.parametrize("name", BUDGETS)
-@pytest.mark.parametrize("relation", ["comes and goes", "replaced"])
+@pytest.mark.parametrize(
+    ("name", "relation"),
+    [
+        *((name, "comes and goes") for name in BUDGETS),
+        *(("picked", "replaced"), ("singles", "replaced")),
+        pytest.param("all", "replaced", marks=pytest.mark.slow),
+    ],
+)
 def test_a_fit_that_goes_on_draws_and_decides_nothing_again(name, relation):
     pytest.importorskip("jax")
     people = People(domain(*SIZES, **RELATIONS[relation]), paired(900).codes)
