@@ -48,14 +48,7 @@ def program(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shared = [path for path in sys.path if path.endswith("site-packages")]
     (site / "shared.pth").write_text("\n".join(shared))
     source = shutil.copytree(clone, home / "source")
-    options = (
-        "--quiet",
-        "--no-compile",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "--ignore-installed",
-    )
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed")
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
     subprocess.run([*pip, "--disable-pip-version-check", *options, str(source)], check=True)
     program = home / "bin" / "stream-dp"
