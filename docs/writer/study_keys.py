@@ -302,7 +302,9 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
         else:
             default = f"`{json.dumps(key['default'])}`"
         value = _value(key, schema.get("$defs", {}))
-        yield f"`{declared}`", value, default, " ".join([meaning[name], *_choices(model, name)])
+        # "as in a window release": the choices stand there.
+        choices = () if ", as in a " in meaning[name] else _choices(model, name)
+        yield f"`{declared}`", value, default, " ".join([meaning[name], *choices])
 
 
 def _choices(model: type[BaseModel], name: str) -> Iterator[str]:
