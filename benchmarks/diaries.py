@@ -27,7 +27,7 @@ from stream_dp.privacy.zcdp import rho_within
 from stream_dp.services.evaluate.baselines import measure_every_query
 from stream_dp.services.evaluate.groups_trials import DataSetJudge
 from stream_dp.services.evaluate.table_report import ClassErrors, qualities
-from stream_dp.study.event_releases import EventsRelease
+from stream_dp.study.group_releases import EventsRelease
 
 PEOPLE, MOST = 20_000, 8
 DOMAIN = Domain(

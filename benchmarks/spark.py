@@ -30,7 +30,7 @@ from kit.spark import application
 from parts import PERIODS, children, send, text
 from result_file import record
 
-from stream_dp.log.following import collector_paused
+from stream_dp.log.log import collector_paused
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.parts.aggregate import Aggregator

@@ -30,10 +30,9 @@ from load_model import WIDTH, Outcome, model
 from load_reports import CLOSED, LABELS, MONTHS, STATES, Load, generate
 
 from stream_dp.client import PublicLog
-from stream_dp.log.following import following
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.kafka_clients import new_client
-from stream_dp.log.log import Log, Record
+from stream_dp.log.log import Log, Record, following
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import Draw

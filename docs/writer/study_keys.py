@@ -35,16 +35,21 @@ from stream_dp.study import (
     WindowRelease,
 )
 from stream_dp.study.declared_sections import Sampling, WeightingCells
-from stream_dp.study.event_releases import MOST_SLOTS, Events, EventsRelease
 from stream_dp.study.families import RELATIONS, Kind
-from stream_dp.study.group_releases import BatchRelease, GroupAttribute, Groups, RoleColumn
-from stream_dp.study.match_releases import Marginal
+from stream_dp.study.group_releases import (
+    MOST_SLOTS,
+    BatchRelease,
+    Events,
+    EventsRelease,
+    GroupAttribute,
+    Groups,
+    RoleColumn,
+)
 from stream_dp.study.periods import Periods, Schedule
 from stream_dp.study.place_releases import Places, SizesRelease
-from stream_dp.study.table_releases import Derived, History
+from stream_dp.study.table_releases import Derived, History, Marginal
 from stream_dp.study.thresholds import Linear
-from stream_dp.studyfile.shares import SHARE
-from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
+from stream_dp.studyfile.shorthands import EXPANDED_KEYS, SHARE, Waves
 
 # By heading: the model, and words before its keys.
 SECTIONS: dict[str, tuple[type[BaseModel], str]] = {

@@ -31,11 +31,10 @@ from ..process.command_output import VIOLATION, Output
 from ..storage.atomic_files import write_new_file
 from ..storage.deployment import Deployment
 from .data_set_runs import DataSetRuns
+from .group_runs import HouseholdRuns, SizesRuns
 from .histories import AuditedRelease, Progress, WorstPair
-from .household_runs import HouseholdRuns
 from .panel_runs import PanelRuns
 from .rho_bounds import APART, TwoScores, best_bound, counted_bound, gaussian_bound
-from .sizes_runs import SizesRuns
 from .study_runs import StudyRuns
 
 

@@ -15,8 +15,8 @@ from stream_dp.study.period_gate import period_gate
 
 from ..intake.roster import Members
 from ..releaser.job_families import everybodys_tables
+from .group_runs import RELATED, random_relatives, simulated_members, simulated_roster
 from .histories import Cell, History, cells_of, random_people, simulated_population, slots_of
-from .household_runs import RELATED, random_relatives, simulated_members, simulated_roster
 
 Ints = NDArray[np.int64]
 DataSet = tuple[str, int]  # the release's name and the number of the period

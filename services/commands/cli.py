@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             listed = ()
         options = _parser(listed).parse_args(typed)
         logged = called in SERVICES
-        from ..process.elapsed import shown_elapsed
+        from ..process.command_output import shown_elapsed
         from ..storage.file_modes import reporting_mended_modes
 
         waits = shown_elapsed(f"stream-dp {called}") if called in TIMED else nullcontext()

@@ -13,9 +13,8 @@ import pyarrow as pa
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel
-from stream_dp.release.long_panels import long_tables
 from stream_dp.release.public_reader import AnyCertificate, AnyPublished
-from stream_dp.release.published_panels import ADVICE
+from stream_dp.release.published_panels import ADVICE, long_tables
 from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.period_texts import period_label

@@ -18,7 +18,7 @@ from stream_dp.panel import Panel
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.answer import Answer
 from stream_dp.release.certificate import SEEDED_NOISE, SYSTEM_NOISE, relation_words
-from stream_dp.release.long_panels import long_table
+from stream_dp.release.published_panels import long_table
 from stream_dp.study import Release, Study
 
 from .panel_figure import Curve, PanelFigure

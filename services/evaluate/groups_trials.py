@@ -47,7 +47,7 @@ from stream_dp.batch.synthesizer import FitContext, Known, ProgressCallback
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
 from stream_dp.study.families import Kind
-from stream_dp.study.hierarchy_releases import HierarchyRelease
+from stream_dp.study.group_releases import HierarchyRelease
 
 from .baselines import (
     independent_attributes,

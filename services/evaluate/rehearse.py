@@ -20,8 +20,7 @@ import pyarrow.csv
 from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.following import following
-from stream_dp.log.log import Record
+from stream_dp.log.log import Record, following
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.population.arrow_tables import TableSource

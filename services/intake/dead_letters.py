@@ -6,8 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from stream_dp.log.following import READ_AT_ONCE
-from stream_dp.log.log import MAX_RECORD, Headers, Log, OutOfRange, RecordColumns, Stored
+from stream_dp.log.log import (
+    MAX_RECORD,
+    READ_AT_ONCE,
+    Headers,
+    Log,
+    OutOfRange,
+    RecordColumns,
+    Stored,
+)
 from stream_dp.log.records import Records
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejection_reasons import REASONS, Reason, RejectedRecord

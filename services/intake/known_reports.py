@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dp.log.following import READ_AT_ONCE
-from stream_dp.log.log import NEVER, Forbidden, Log, Missing
+from stream_dp.log.log import NEVER, READ_AT_ONCE, Forbidden, Log, Missing
 from stream_dp.population.report_judging import plain_text
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study

@@ -9,8 +9,18 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stream_dp.log.following import READ_AT_ONCE, following
-from stream_dp.log.log import NEVER, Batch, Headers, Log, OutOfRange, Positions, Record, Stored
+from stream_dp.log.log import (
+    NEVER,
+    READ_AT_ONCE,
+    Batch,
+    Headers,
+    Log,
+    OutOfRange,
+    Positions,
+    Record,
+    Stored,
+    following,
+)
 from stream_dp.log.message import canonical
 from stream_dp.log.records import Records
 from stream_dp.study import Study

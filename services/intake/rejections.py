@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from stream_dp.errors import UserError
-from stream_dp.log.following import READ_AT_ONCE, following
-from stream_dp.log.log import Log, LogError, Stored
+from stream_dp.log.log import READ_AT_ONCE, Log, LogError, Stored, following
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.report_judging import plain_text
 from stream_dp.study import Study

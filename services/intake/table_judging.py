@@ -21,10 +21,9 @@ from stream_dp.errors import UserError, visible
 from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
-from stream_dp.population.tables.calendar_names import month_names
 from stream_dp.population.tables.cell_judging import FaultListener
-from stream_dp.population.tables.id_shapes import IdShapes
-from stream_dp.population.tables.id_texts import DAMAGED_IDS
+from stream_dp.population.tables.id_shapes import DAMAGED_IDS, IdShapes
+from stream_dp.population.tables.period_columns import month_names
 from stream_dp.population.tables.reading import Reading
 from stream_dp.population.tables.spreadsheets import NO_RESULT
 from stream_dp.study import Attribute, Study

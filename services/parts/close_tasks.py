@@ -18,8 +18,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.following import READ_AT_ONCE, collector_paused, stop_following
-from stream_dp.log.log import Log, OutOfRange, Stored
+from stream_dp.log.log import (
+    READ_AT_ONCE,
+    Log,
+    OutOfRange,
+    Stored,
+    collector_paused,
+    stop_following,
+)
 from stream_dp.log.message import read_messages
 from stream_dp.log.records import Records
 from stream_dp.population.cells import Cells

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.following import stop_following
+from stream_dp.log.log import stop_following
 from stream_dp.log.message import canonical
 from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.schema_use import ReadAs, SchemaUse

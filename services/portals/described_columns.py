@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from stream_dp.answers.query import event_words
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
-from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.families import PANEL_FAMILIES, Registry
 from stream_dp.study.field_types import ABSENT
-from stream_dp.study.hierarchy_releases import KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN
+from stream_dp.study.group_releases import KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN, EventsRelease
 
 ColumnType = Literal["integer", "number", "string"]
 _Answers = dict[str, tuple[str, str]]  # by column, the attribute and the label

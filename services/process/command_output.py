@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from stream_dp.errors import Inconsistent, UserError, is_lasting, visible
@@ -77,3 +80,35 @@ def say(text: str) -> None:
         print("\n".join(printable(line) for line in text.split("\n")), flush=True)
     except OSError as error:
         raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+_AFTER = 2.0  # seconds without a sign of life
+
+
+@contextmanager
+def shown_elapsed(name: str, after: float = _AFTER) -> Iterator[None]:
+    """Shows the seconds that a command has taken on standard error, if that is a terminal.
+
+    name: the command. after: the seconds before the first time.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    start, done = time.monotonic(), threading.Event()
+
+    def show() -> None:
+        if done.wait(after):
+            return
+        with suppress(OSError):
+            while not done.wait(0.2):
+                seconds = time.monotonic() - start
+                print(f"\r{name}: {seconds:.0f} s", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

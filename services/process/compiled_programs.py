@@ -13,7 +13,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from stream_dp.log.file_mark import make_folder
+from stream_dp.log.file_identity import make_folder
 
 _FOLDER = "JAX_COMPILATION_CACHE_DIR"
 _MOST = 256 << 20  # bytes

@@ -20,8 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from stream_dp.log.following import following
-from stream_dp.log.log import Log, LogError, Missing, Positions, Record
+from stream_dp.log.log import Log, LogError, Missing, Positions, Record, following
 from stream_dp.log.message import canonical
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study.topics import HEARTBEATS, PROCESSES

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stream_dp.log.following import following
-from stream_dp.log.log import Log, Record, Stored, Unavailable
+from stream_dp.log.log import Log, Record, Stored, Unavailable, following
 from stream_dp.log.message import MAX_PART, canonical
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study.topics import TRANSCRIPTS

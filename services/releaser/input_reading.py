@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.following import READ_AT_ONCE, collector_paused
-from stream_dp.log.log import MAX_BATCH, NEVER, Batch, Log, Positions, Stored, memory_bytes
+from stream_dp.log.log import (
+    MAX_BATCH,
+    NEVER,
+    READ_AT_ONCE,
+    Batch,
+    Log,
+    Positions,
+    Stored,
+    collector_paused,
+    memory_bytes,
+)
 from stream_dp.log.records import Records
 from stream_dp.population.accounting import CellCounts
 from stream_dp.population.cells import Cells

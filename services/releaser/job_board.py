@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stream_dp.json_object import Json
-from stream_dp.log.following import following
-from stream_dp.log.log import Log, Positions, Stored
+from stream_dp.log.log import Log, Positions, Stored, following
 from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
 
 from ..storage.deployment import Deployment

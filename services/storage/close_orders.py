@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.following import following
-from stream_dp.log.log import Log, Positions, Record, Stored
+from stream_dp.log.log import Log, Positions, Record, Stored, following
 from stream_dp.log.message import canonical
 from stream_dp.population.accounting import Answering, CellCounts
 from stream_dp.population.population import Population

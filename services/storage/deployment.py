@@ -20,9 +20,8 @@ import msgspec
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log import address, open_log
-from stream_dp.log.file_mark import mark_path, read_mark
-from stream_dp.log.following import following, stop_following
-from stream_dp.log.log import Log, LogError, Missing, Record
+from stream_dp.log.file_identity import mark_path, read_mark
+from stream_dp.log.log import Log, LogError, Missing, Record, following, stop_following
 from stream_dp.log.message import canonical
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.log.sealing import Keyring

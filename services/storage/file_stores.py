@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory, mkstemp
 from typing import BinaryIO, TypeAlias, TypeVar
 
 from stream_dp.errors import UserError, is_lasting, missing_extra
-from stream_dp.log.file_mark import make_folder, sync_folder
+from stream_dp.log.file_identity import make_folder, sync_folder
 from stream_dp.log.log import LogError, Unavailable
 
 from .file_modes import protect

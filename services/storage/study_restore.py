@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log import address
 from stream_dp.log.chain import read_chain
-from stream_dp.log.file_mark import mark_path, read_mark, sync_folder
+from stream_dp.log.file_identity import mark_path, read_mark, sync_folder
 from stream_dp.log.log import Missing
 from stream_dp.log.role_lock import Taken, role_lock
 from stream_dp.study.topics import RELEASES

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Measurements, NoiseSource
 from stream_dp.study import Attribute, Study
-from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.field_types import ABSENT
-from stream_dp.study.group_releases import BatchRelease, Groups
+from stream_dp.study.group_releases import BatchRelease, EventsRelease, Groups
 
 from .data.domain import Column, Domain, Roles
 

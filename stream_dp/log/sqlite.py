@@ -20,8 +20,7 @@ from typing import Any
 
 import msgspec
 
-from .file_identity import identity_of_file
-from .file_mark import mark_path, read_mark, write_mark
+from .file_identity import identity_of_file, mark_path, read_mark, write_mark
 from .log import (
     MAX_BATCH,
     MAX_RECORD,

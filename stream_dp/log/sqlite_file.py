@@ -20,7 +20,7 @@ import msgspec
 from stream_dp.errors import write_error
 from stream_dp.privacy.noise import system_entropy
 
-from .file_mark import sync_folder
+from .file_identity import sync_folder
 from .log import MAX_RECORD, Damaged, LogError, Missing, Stored, Unavailable
 from .sealing import KEY_ID, NO_KEY, Keyring
 

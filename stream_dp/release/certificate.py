@@ -26,9 +26,8 @@ from stream_dp.privacy.ledger import Charge, Ledger
 from stream_dp.privacy.noise import draws_from_table
 from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Family, Release, Study
-from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.families import Registry
-from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.group_releases import BatchRelease, EventsRelease
 from stream_dp.study.period_gate import PeriodGate, gate_charges
 
 _DataSets = frozenset[tuple[str, int]]  # releases with the numbers of periods

@@ -29,8 +29,7 @@ from stream_dp.study import (
 )
 from stream_dp.study.families import TABLE_FAMILIES, Registry
 from stream_dp.study.field_types import ABSENT
-from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN
-from stream_dp.study.hierarchy_releases import Link, linked
+from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN, Link, linked
 from stream_dp.study.scale import Numbers
 from stream_dp.study.structural_rules import RULE_ROLES, Rule, Variable
 

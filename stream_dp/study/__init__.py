@@ -6,15 +6,14 @@ from .attribute import Carry as Carry
 from .declared_sections import Curator as Curator
 from .declared_sections import DeclaredPopulation as DeclaredPopulation
 from .declared_sections import Gate as Gate
-from .event_releases import EventsRelease as EventsRelease
 from .families import CounterKind as CounterKind
 from .families import Family as Family
 from .families import Kind as Kind
 from .families import Neighbours as Neighbours
 from .families import Strategy as Strategy
 from .group_releases import BatchRelease as BatchRelease
+from .group_releases import EventsRelease as EventsRelease
 from .group_releases import Groups as Groups
-from .match_releases import MatchRelease as MatchRelease
 from .panel_releases import MOST_PRESENCE_WIDTH as MOST_PRESENCE_WIDTH
 from .panel_releases import CumulativeRelease as CumulativeRelease
 from .panel_releases import JointRelease as JointRelease
@@ -31,5 +30,6 @@ from .scale import Scale as Scale
 from .study import Study as Study
 from .study import StudyKeys as StudyKeys
 from .table_releases import DataSetRelease as DataSetRelease
+from .table_releases import MatchRelease as MatchRelease
 from .table_releases import PeopleRelease as PeopleRelease
 from .table_releases import TableRelease as TableRelease

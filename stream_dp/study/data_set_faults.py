@@ -16,12 +16,18 @@ from stream_dp.errors import UserError
 from .adult_ages import read_group_rules
 from .attribute import Attribute
 from .column_rules import column_rule_faults
-from .event_releases import EventsRelease, slot_attribute
 from .families import Kind
 from .field_types import ABSENT
-from .group_releases import KEY_COLUMN, BatchRelease, Groups, check_relation
-from .hierarchy_releases import PERSON_COLUMN, SIZE_COLUMN
-from .match_releases import MatchRelease
+from .group_releases import (
+    KEY_COLUMN,
+    PERSON_COLUMN,
+    SIZE_COLUMN,
+    BatchRelease,
+    EventsRelease,
+    Groups,
+    check_relation,
+    slot_attribute,
+)
 from .periods import WITHOUT_HORIZON, Periods
 from .place_releases import (
     LEAST_EPSILON,
@@ -32,7 +38,7 @@ from .place_releases import (
 )
 from .structural_rules import rule_faults
 from .study import Sections, Study
-from .table_releases import DataSetRelease, Derived, PeopleRelease, size_faults
+from .table_releases import DataSetRelease, Derived, MatchRelease, PeopleRelease, size_faults
 from .thresholds import linear_faults
 
 MOST_COMPOSITE = 1 << 15  # values of a composite

@@ -287,7 +287,7 @@ class Kind(PluggedEnum):
                 "single columns, then pairs of the values that stand out; a graphical model,"
                 " weighted to all pairs"
             ),
-            declaration="match_releases:MatchRelease",
+            declaration="table_releases:MatchRelease",
             settings=(
                 *("one_ways", "threshold", "exempt", "composites", "coarser", "labels"),
                 *_OF_PEOPLE,
@@ -325,7 +325,7 @@ class Kind(PluggedEnum):
                 "single columns, then marginals of the values that stand out; a mixture of products"
                 " of blocks"
             ),
-            declaration="match_releases:MatchRelease",
+            declaration="table_releases:MatchRelease",
             settings=(
                 *("one_ways", "threshold", "exempt", "composites", "coarser", "marginals"),
                 *_OF_PEOPLE,
@@ -395,7 +395,7 @@ class Kind(PluggedEnum):
             family=Family.EVENTS,
             about="People and what they do several times in a period, such as trips or visits.",
             mechanism="hierarchical product distributions of people and events (HPD-Fixed)",
-            declaration="event_releases:EventsRelease",
+            declaration="group_releases:EventsRelease",
             settings=("rounds", "per_round", "ways", "rows"),
             relations=("replace_in_place", "replace_one"),
             faults="data_set_faults:events_faults",

@@ -1,13 +1,16 @@
-"""Declarations of groups of people, and of batch releases of groups with their members.
+"""Declarations of groups, of tables of groups with their members, and of people with their events.
 
 Who belongs to which group, the groups' sizes and attributes come from a table of their own, once,
-before the study begins, and never from anybody's report.
+before the study begins, and never from anybody's report. Events are trips, visits, jobs, days of a
+diary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -16,14 +19,61 @@ from stream_dp.errors import UserError
 from .adult_ages import read_group_rules
 from .families import Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Symbol
-from .hierarchy_releases import KEY_COLUMN as KEY_COLUMN
-from .hierarchy_releases import RELATIONS as RELATIONS
-from .hierarchy_releases import ROWS as ROWS
-from .hierarchy_releases import SIZE_COLUMN as SIZE_COLUMN
-from .hierarchy_releases import HierarchyRelease
 from .plugins import AS_IT_IS
 from .structural_rules import Rule
-from .table_releases import NoneIfEmpty, RuleText, rule_text
+from .table_releases import NoneIfEmpty, PastAnswer, RuleText, TableRelease, rule_text
+
+# Reserved names of columns: a member's group, an event's person, and a group's size.
+KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN = "group", "person", "size"
+ROWS, RELATIONS = 200, Fraction(1, 2)  # where a release does not declare them
+Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
+
+
+class Link(NamedTuple):
+    """Two published tables, of which the rows of the second belong to rows of the first.
+
+    owners, members: the names of the tables.
+    key: the column of members with the row of the owner.
+    """
+
+    owners: str
+    members: str
+    key: str
+
+
+LINKS = Link("groups", "people", KEY_COLUMN), Link("people", "events", PERSON_COLUMN)
+
+
+def linked(tables: Collection[str]) -> Link | None:
+    """The link of the tables of a data set; None for a single table of people."""
+    return next((link for link in LINKS if {link.owners, link.members} <= {*tables}), None)
+
+
+class HierarchyRelease(TableRelease):
+    """A synthetic data set of two tables, drawn anew when certain periods close."""
+
+    attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+    """The attributes of people, from their reports. A person without an answer gets
+    the symbol of the attribute's `missing` rule."""
+    rounds: Count = 20
+    """The largest number of rounds. A round selects and measures badly answered marginals."""
+    per_round: Count = 1
+    """The number of marginals that a round selects and measures."""
+    rows: Count | None = None
+    """The number of components of the mixture, 200 by default."""
+    ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
+    """The number of attributes of a query."""
+
+    @property
+    def share_of_relatives(self) -> Fraction:
+        """The part of rho that measures relatives, where there are roles."""
+        return RELATIONS
+
+    @property
+    def fitted_rows(self) -> int:
+        """The rows of a mixture."""
+        return self.rows or ROWS
+
 
 _LISTED = kinds_of(Family.HOUSEHOLDS)
 if TYPE_CHECKING:
@@ -145,3 +195,66 @@ def check_relation(neighbours: str) -> None:
             f"neighbours: what releases of groups and members cost under '{neighbours}' is not"
             f" proved; declare neighbours = '{BATCH_RELATION}', or leave such releases out"
         )
+
+
+_EVENT_KINDS = kinds_of(Family.EVENTS)
+if TYPE_CHECKING:
+    EventsKind = Kind
+else:
+    EventsKind = Annotated[
+        Literal[_EVENT_KINDS], Kind.field(lambda k: k.family is Family.EVENTS), AS_IT_IS
+    ]
+MOST_SLOTS = 64  # events of a person in a period
+
+
+def slot_attribute(name: str, number: int) -> str:
+    """The attribute of a person's event of a number, from 1: `mode_3` of the third one."""
+    return f"{name}_{number}"
+
+
+class Events(Declaration):
+    """The events of a person in a period."""
+
+    unit: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9 _-]{0,63}$")]
+    """The word for an event, such as trip."""
+    columns: Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
+    """The columns of an event, such as `["mode", "purpose"]`: attributes with `slots`. An event
+    without a value in the first column does not count."""
+    most: Annotated[int, Field(ge=1, le=MOST_SLOTS, strict=True)]
+    """How many events a person has in a period, at most; the `slots` of every column."""
+
+
+class EventsRelease(HierarchyRelease):
+    """A synthetic table of people and one of their events, drawn anew when certain periods close.
+
+    Every declared person is a row of the first table. The column `size` is the number of events.
+    """
+
+    kind: EventsKind
+    """The synthesizer."""
+    events: Events
+    """`[releases.events]`: what people do several times in a period."""
+
+    @cached_property
+    def answers(self) -> tuple[PastAnswer, ...]:
+        """The people's attributes, then the slots of every column of events."""
+        names = (*self.attributes, *(name for slots in self.slots for name in slots))
+        return tuple(PastAnswer(name, 0) for name in names)
+
+    @property
+    def columns_text(self) -> str:
+        """The columns of both tables."""
+        return ", ".join((*self.attributes, SIZE_COLUMN, *self.events.columns))
+
+    @property
+    def slots(self) -> tuple[tuple[str, ...], ...]:
+        """By column of events, the attributes of the first to the last event."""
+        numbers = range(1, self.events.most + 1)
+        return tuple(
+            tuple(slot_attribute(column, number) for number in numbers)
+            for column in self.events.columns
+        )
+
+    @property
+    def row_units(self) -> dict[str, str]:
+        return {"events": self.events.unit}

@@ -41,18 +41,29 @@ from stream_dp.study.declared_sections import (
     Sampling,
     WeightingCells,
 )
-from stream_dp.study.event_releases import MOST_SLOTS, EventsRelease, slot_attribute
 from stream_dp.study.families import DATA_SET_FAMILIES, Family, Kind, Registry
 from stream_dp.study.field_types import NAME_PATTERN
-from stream_dp.study.group_releases import BatchRelease, Groups
+from stream_dp.study.group_releases import (
+    MOST_SLOTS,
+    BatchRelease,
+    EventsRelease,
+    Groups,
+    slot_attribute,
+)
 from stream_dp.study.periods import Periods
 from stream_dp.study.place_releases import Places
 from stream_dp.study.section_faults import section_faults
 from stream_dp.study.study import Sections
 from stream_dp.study.table_releases import DataSetRelease
 
-from .shares import SHARE, number_of_data_sets, with_rho
-from .strata import EXPANDED_KEYS, Waves, expanded_releases
+from .shorthands import (
+    EXPANDED_KEYS,
+    SHARE,
+    Waves,
+    expanded_releases,
+    number_of_data_sets,
+    with_rho,
+)
 
 
 def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:

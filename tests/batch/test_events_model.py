@@ -12,7 +12,7 @@ from stream_dp.batch.groups.workload.queries import GROUP, PERSON, Queries, all_
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.evaluate.groups_trials import evaluate_data_sets
-from stream_dp.study.event_releases import EventsRelease
+from stream_dp.study.group_releases import EventsRelease
 
 pytest.importorskip("jax")
 DIARY = Domain(

@@ -10,12 +10,12 @@ from kit.worst_people import worst_household_cost, worst_person_cost
 
 from stream_dp.batch.data.domain import Column, Domain, Roles
 from stream_dp.batch.groups.workload.candidates import (
+    ChangeFilter,
     default_marginals,
     marginal_workload,
     one_way_marginals,
     relation_base,
 )
-from stream_dp.batch.groups.workload.change_filter import ChangeFilter
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
 from stream_dp.batch.groups.workload.sensitivity import squared_sensitivity
 from stream_dp.batch.groups.workload.worst_changes import worst_changes

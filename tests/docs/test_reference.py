@@ -17,7 +17,7 @@ from stream_dp.log.log import Record, Stored
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.commands import cli
 from stream_dp.services.intake.markers import MARKER
-from stream_dp.studyfile.strata import EXPANDED_KEYS
+from stream_dp.studyfile.shorthands import EXPANDED_KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

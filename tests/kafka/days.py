@@ -17,8 +17,7 @@ from kit.panels import Noiseless, adapt, decided, fix_secrets, raw
 from kit.rejected_cells import reasons_of
 from kit.studies import attribute, cumulative, study_toml, window
 
-from stream_dp.log.following import following
-from stream_dp.log.log import Log, Record, Stored
+from stream_dp.log.log import Log, Record, Stored, following
 from stream_dp.services.intake.markers import MARKER as MARK
 from stream_dp.services.intake.markers import announce_markers, close_marker
 from stream_dp.services.parts.aggregate import Aggregator

@@ -14,8 +14,8 @@ import pytest
 from kit.studies import cumulative, study_toml, window
 from kit.tools import FETCHED, needs
 
-from stream_dp.log.following import following
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.log import following
 from stream_dp.release import arrow_parts
 from stream_dp.services.commands import cli
 

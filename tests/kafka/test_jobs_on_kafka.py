@@ -15,8 +15,7 @@ from kit.studies import on_kafka
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.following import following
-from stream_dp.log.log import Fenced
+from stream_dp.log.log import Fenced, following
 from stream_dp.planning.plan import Plan
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.roster import Roster

@@ -13,7 +13,7 @@ import pytest
 
 from kit.panels import Noiseless, adapt, fix_secrets
 from stream_dp.errors import UserError
-from stream_dp.log.following import following
+from stream_dp.log.log import following
 from stream_dp.privacy.noise import Draw
 from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.storage.backup_manifest import read_manifest

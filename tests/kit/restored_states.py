@@ -16,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 
 from kit.panels import StudyFolder, declaration, script
-from stream_dp.log.file_mark import mark_path
+from stream_dp.log.file_identity import mark_path
 from stream_dp.log.log import Record
 from stream_dp.services.commands.cli import main
 from stream_dp.services.process.command_output import INCONSISTENT

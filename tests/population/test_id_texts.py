@@ -5,7 +5,7 @@ import pytest
 from kit.tables import AS_WRITTEN, STUDY, refused
 
 from stream_dp.population.tables import FileForm, TableLayout, judge_table, read_table
-from stream_dp.population.tables.id_texts import read_ids
+from stream_dp.population.tables.id_shapes import read_ids
 from stream_dp.study.id_forms import IdForm
 
 DAMAGED = [

@@ -10,7 +10,7 @@ from kit.studies import attribute, small_study, window
 
 import stream_dp
 from stream_dp.errors import UserError
-from stream_dp.release.long_panels import long_tables
+from stream_dp.release.published_panels import long_tables
 from stream_dp.services.intake.table_judging import FaultReport
 from stream_dp.services.portals import table_writer
 from stream_dp.services.portals.table_writer import write_tables

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_dp.population.tables.calendar_names import month_names
+from stream_dp.population.tables.period_columns import month_names
 from stream_dp.study.period_texts import PeriodTexts
 from stream_dp.study.periods import Periods
 

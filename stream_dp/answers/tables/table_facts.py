@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.column_rules import Cell, column_cells
-from stream_dp.study.hierarchy_releases import Link, linked
+from stream_dp.study.group_releases import Link, linked
 from stream_dp.study.scale import Numbers
 
 Ints = NDArray[np.int64]

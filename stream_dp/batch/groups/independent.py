@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import Measurements
-from stream_dp.study.hierarchy_releases import HierarchyRelease
+from stream_dp.study.group_releases import HierarchyRelease
 
 from ..data.domain import Domain, Hierarchy
 from ..rounds.phases import CHARGES

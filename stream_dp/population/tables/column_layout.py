@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
-from stream_dp.study.event_releases import slot_attribute
+from stream_dp.study.group_releases import slot_attribute
 from stream_dp.study.id_forms import BLANKS
 from stream_dp.study.number_texts import NumberTexts
 from stream_dp.study.period_advice import period_advice

@@ -15,7 +15,7 @@ from stream_dp.errors import UserError
 from stream_dp.study.period_texts import PeriodTexts
 from stream_dp.study.periods import Periods
 
-from .calendar_names import month_names, weekday_names
+from .period_columns import month_names, weekday_names
 
 _ANY = "{}"
 _MOST = 12  # columns that a line names

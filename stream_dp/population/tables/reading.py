@@ -27,7 +27,7 @@ from ..arrow_tables import TableSource
 from ..celltext import DAMAGED, cell_text, id_text, paired_ids
 from ..text_bytes import bytes_of, has_byte
 from .column_layout import Header, TableLayout, read_header
-from .id_texts import Mask, ReadIds, read_ids
+from .id_shapes import Mask, ReadIds, read_ids
 from .labelled_files import file_labels
 from .period_columns import PERIOD, period_column, texts_of_periods
 from .row_batches import TableRows, UnreadableRow

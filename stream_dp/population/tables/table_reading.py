@@ -19,7 +19,7 @@ from ..arrow_tables import TableSource, missing_columns
 from ..celltext import DAMAGED
 from ..table_bounds import readable
 from .column_layout import TableLayout
-from .id_texts import DAMAGED_IDS, read_ids
+from .id_shapes import DAMAGED_IDS, read_ids
 from .labelled_files import is_labelled
 from .reading import Reading, ReportColumns
 from .table_files import FileForm, has_rows_above_a_header, header_names, read_rows

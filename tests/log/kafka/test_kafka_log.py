@@ -10,10 +10,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from contents import by_partition, drain, sent, values
 from contract import LogContract
 
-from stream_dp.log.following import stop_following
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.kafka_reader import SMALL
-from stream_dp.log.log import MAX_RECORD, LogError, Record, Unavailable
+from stream_dp.log.log import MAX_RECORD, LogError, Record, Unavailable, stop_following
 from stream_dp.log.message import START, build_message, message_records, read_messages, split_part
 
 FILES = Path("/proc/self/fd")  # of this process

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from stream_dp.services.process.elapsed import shown_elapsed
+from stream_dp.services.process.command_output import shown_elapsed
 
 
 class Terminal(io.StringIO):

@@ -22,7 +22,7 @@ from kit.panels import (
 from kit.studies import SCHEDULE
 
 import stream_dp
-from stream_dp.release.long_panels import long_table
+from stream_dp.release.published_panels import long_table
 from stream_dp.study.topics import RELEASES
 
 

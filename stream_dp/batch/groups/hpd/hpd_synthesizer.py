@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.study.hierarchy_releases import ROWS, HierarchyRelease
+from stream_dp.study.group_releases import ROWS, HierarchyRelease
 
 from ...data.domain import Hierarchy, Int64Array
 from ...rounds.adaptive_fit import AdaptiveFit, Model

@@ -8,12 +8,17 @@ Scores are integers. The model's answers are rounded before the errors are compu
 changes by at most as much as the counts do. Scores are multiplied by integer weights, so that
 candidates of different sensitivities can be compared (Liu and Wu 2022 use one sensitivity for all).
 Scores are clipped to 62 bits: clipping increases no difference of two scores.
+
+Privacy. Every variance follows from public numbers and earlier noisy answers. So all measurements
+together cost a change of one person what `worst_changes.py` bounds, and a measurement gets the
+least noise with which no change costs more than the limit: `docs/proofs/filter.md`. What selects
+marginals costs every change the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import lcm, pi, sqrt
@@ -22,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.study.hierarchy_releases import HierarchyRelease
+from stream_dp.study.group_releases import HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
 from ...rounds.annealing import Phase
 from ...rounds.phases import NoisyAnswers, Rounds, candidate_rows
-from .change_filter import ChangeFilter
+from ...rounds.precision_scale import least_scale, total, with_precisions
 from .exact_counts import exact_answers
 from .head_leads import lead_columns
 from .queries import (
@@ -43,7 +48,64 @@ from .queries import (
     all_marginals,
 )
 from .sensitivity import error_sensitivity, squared_sensitivity
-from .worst_changes import worst_changes
+from .worst_changes import Worst, worst_changes
+
+
+@dataclass(frozen=True)
+class ChangeFilter:
+    """What measurements have cost the worst change of one person; see `phases.PrivacyFilter`.
+
+    worst: from precisions to the squared changes of the costliest case.
+    exact: whether one pair of neighbours attains these changes.
+    limit: the rho that all measurements so far may cost.
+    precisions: by candidate, the sum of 1 / variance.
+    of_all: what selections have cost.
+    """
+
+    worst: Worst = field(repr=False)
+    exact: bool
+    limit: Fraction = Fraction(0)
+    precisions: Mapping[int, Fraction] = field(default_factory=dict)
+    of_all: Fraction = Fraction(0)
+
+    @cached_property
+    def spent(self) -> Fraction:
+        """What the measurements cost the worst change."""
+        if not self.precisions:
+            return self.of_all
+        return self.of_all + total(self.precisions, self.worst(self.precisions)) / 2
+
+    @property
+    def left(self) -> Fraction:
+        return self.limit - self.spent
+
+    def allowing(self, rho: Fraction) -> ChangeFilter:
+        """The filter with so much more rho."""
+        return replace(self, limit=self.limit + rho)
+
+    def scale(self, candidates: Sequence[int], weights: Sequence[Fraction]) -> Fraction:
+        """The least factor of weights that makes variances with which nothing exceeds the limit.
+
+        Raises ValueError if nothing is left.
+        """
+        if self.left <= 0:
+            raise ValueError("nothing is left of rho")
+        added = with_precisions({}, candidates, weights)
+        return least_scale(self.worst, self.precisions, added, self.limit - self.of_all)
+
+    def charged(
+        self,
+        candidates: Sequence[int],
+        variances: Sequence[Fraction],
+        selection: Fraction = Fraction(0),
+    ) -> ChangeFilter:
+        """The filter after candidates are measured with these variances.
+
+        selection: the rho of what selected them.
+        """
+        precisions = with_precisions(self.precisions, candidates, variances)
+        return replace(self, precisions=precisions, of_all=self.of_all + selection)
+
 
 MOST_CELLS = 100_000  # of a marginal
 MOST_QUERIES = 2_000_000  # of a workload

@@ -20,9 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from stream_dp.study import Study
-from stream_dp.study.event_releases import EventsRelease
-from stream_dp.study.group_releases import BatchRelease
-from stream_dp.study.hierarchy_releases import RELATIONS, HierarchyRelease
+from stream_dp.study.group_releases import RELATIONS, BatchRelease, EventsRelease, HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy
 from ...planned_phases import FitPlan, PlannedPhase, counted_phases
