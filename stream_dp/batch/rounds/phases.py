@@ -4,7 +4,7 @@ A phase measures all of its candidates at once, with declared weights (`Everythi
 that each pick the candidates that the model answers worst (`Rounds`). A later phase may depend on
 the noisy answers of earlier ones: costs add up under zCDP even then (Bun and Steinke 2016, Lemma
 2.3). A filter adds costs up for each pair of neighbours by itself (`people/pair_filter.py`,
-`groups/workload/change_filter.py`). Everything here is public.
+`groups/workload/candidates.py`). Everything here is public.
 """
 
 from __future__ import annotations
