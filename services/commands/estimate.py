@@ -138,7 +138,7 @@ def _method(answer: Answer) -> list[str]:
 
 
 def _unbiased_line(answer: Answer, shown: Callable[[float], str]) -> str:
-    """The unbiased answer beside the one of least error."""
+    """The unbiased answer beside the default one."""
     low, high = map(shown, answer.ends)
     error = (
         "" if answer.standard_error is None else f", standard error {shown(answer.standard_error)}"
@@ -185,8 +185,7 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     measure = joint.answers[0].measure
     shown = NUMBER_TEXT[measure].format
     rows: list[dict[str, object]] = []
-    of_panels = all(public.study.batch(query.release) is None for query in queries)
-    kind = "unbiased " if of_panels and joint.answers[0].region is None else ""
+    kind = "unbiased " if joint.answers[0].region is None else ""
     text = [
         f"{kind}{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"
     ]

@@ -63,7 +63,7 @@ def _estimate(parser: argparse.ArgumentParser) -> None:
     help_text = "whom shares are of: everybody, respondents or another query; by default those"
     help_text += " who answered in the period, where people can be absent"
     parser.add_argument("--of", metavar="PEOPLE", help=help_text)
-    help_text = "of panels: the unbiased answer, not the one of least error"
+    help_text = "of panels and tables: the unbiased answer, not the default one"
     parser.add_argument("--unbiased", action="store_true", help=help_text)
     help_text = "also the unbiased answer, the panel's own answer and its bias, and the method"
     parser.add_argument("--long", action="store_true", help=help_text)

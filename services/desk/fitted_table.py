@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 import numpy as np
 import pyarrow as pa
 
+from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.data.domain import Codes
@@ -145,7 +146,8 @@ class FittedTable(Generic[T]):
 
         count: whether as a number of people, not as a share. Raises UserError.
         """
-        return answering(self._published).answer(self._published, query, count=count)
+        unbiased = answering(self._published).answer(self._published, query, count=count)
+        return limited_records(unbiased)
 
     @cached_property
     def _published(self) -> PublishedTables:

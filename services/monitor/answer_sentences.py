@@ -49,6 +49,8 @@ def noise_alone(difference: Answer) -> float | None:
         # The interval is wider than a normal one, by what reruns of the mechanism say.
         low, high = difference.interval
         error = max(difference.value - low, high - difference.value) / QUANTILE
+    elif difference.unbiased is not None:  # of a table: its interval is the default answer's, too
+        return noise_alone(difference.unbiased)
     if error == 0.0:
         return 0.0 if difference.value else 1.0
     return math.erfc(abs(difference.value) / error / math.sqrt(2))

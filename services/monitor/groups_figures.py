@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.query import EVERYBODY, attribute_title
+from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_answer import answering, joint_table_answers
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import PublicLog
@@ -275,7 +276,7 @@ def _marginal(
     ]
     title, columns = f"{words} ({called})", ("value", "synthetic rows", "their share")
     if estimates is not None:
-        answers = [for_people(answer) for answer in estimates.answers]
+        answers = [for_people(limited_records(answer)) for answer in estimates.answers]
         shown = [
             Bar(str(value), answer.value, *answer.ends, unbiased)
             for value, answer, unbiased in zip(values, answers, estimates.answers, strict=True)

@@ -1,6 +1,7 @@
 """Marginal series: the estimated shares of a column's values, period by period.
 
-Each estimate is from the measurements of its own period, as `stream-dp estimate` gives by default.
+Each answer is what `stream-dp estimate` gives by default. Its interval and fan are of the
+measurements of its own period.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.answers.tables.table_facts import PublishedTables, Value
 from stream_dp.client import PublicLog
@@ -27,7 +29,7 @@ _MOST_PERIODS = 60  # the last of a schedule
 _COLUMNS = ("period", "estimate", "95% interval", "standard error", "synthetic rows")
 _LETTERS = (16, 10)  # of a value's name at the end of a line, in wide and in narrow charts
 _OWN_ERRORS = (
-    "Each estimate is from the measurements of its own period, and the noise of different periods"
+    "Each interval is from the measurements of its own period, and the noise of different periods"
     " is independent."
 )
 _SHARED_ERRORS = (
@@ -41,7 +43,7 @@ class MarginalSeries:
     """The shares of the values of a column over the periods of a schedule.
 
     column: as `table:column`.
-    lines: by value, the unbiased estimates of all periods that measured the value.
+    lines: by value, the default answers of all periods that measured the value.
     labels: the periods of the horizontal axis.
     notes: what is left out, and which errors are correlated, in sentences.
     """
@@ -214,10 +216,11 @@ def _add_points(
         if value not in published.columns[which].get(attribute, ()):
             continue
         try:
-            answer = kind.answer(published, f"{prefix}{attribute}={value}", count=False)
+            unbiased = kind.answer(published, f"{prefix}{attribute}={value}", count=False)
         except Inconsistent:
             raise
         except UserError:  # of how many people is not known well enough
             continue
+        answer = limited_records(unbiased)
         if answer.standard_error is not None and answer.interval is not None:
-            points.append(Point(position, published.period, answer, fan=pointwise(answer)))
+            points.append(Point(position, published.period, answer, fan=pointwise(unbiased)))

@@ -76,7 +76,7 @@ class SampledFields(_Typed):
 
 
 class UnbiasedFields(_Typed):
-    """The unbiased answer beside one of least error."""
+    """The unbiased answer beside the default one."""
 
     value: float | None
     standard_error: float | None

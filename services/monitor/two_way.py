@@ -11,6 +11,7 @@ import numpy as np
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.measurement_blocks import Floats
 from stream_dp.answers.query import attribute_title
+from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
@@ -157,7 +158,7 @@ def _crossed(
         intervals, marks = [None] * shares.size, [""] * shares.size
         estimates: Sequence[Answer | None] = [None] * shares.size
     else:
-        answers = [for_people(answer) for answer in joint.answers]
+        answers = [for_people(limited_records(answer)) for answer in joint.answers]
         shares = np.array([answer.value for answer in answers])
         intervals = [answer.interval for answer in answers]
         marks, estimates = beyond_independence(joint, shape), joint.answers

@@ -93,7 +93,7 @@ def croissant(description: Description) -> bytes:
         ),
         "rai:dataLimitations": [
             "Answers counted in the synthetic records may be biased and have no interval;"
-            " 'estimate' answers the same questions with less error and an interval.",
+            " 'estimate' answers the same questions with an error and an interval.",
             *description.privacy.not_protected,
         ],
         "distribution": [

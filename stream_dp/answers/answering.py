@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel, PanelCounts
-from stream_dp.release.answer import Answer, Region, ReleaseQuery
+from stream_dp.release.answer import Answer, Fused, Region, ReleaseQuery
 from stream_dp.release.public_reader import PublishedRelease
 from stream_dp.release.published_panels import ADVICE
 from stream_dp.release.published_sizes import PublishedSizes
@@ -37,6 +37,7 @@ from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_q
 from .query import EVERYBODY, WindowQuery, example_queries, query_words, survey_examples
 from .tables.conjunction import example_conjunctions, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
+from .tables.limited_records import limited_records
 from .tables.regression import Regression, regress
 from .tables.table_answer import answering, joint_table_answers, table_answers
 from .tables.table_facts import PublishedTables, Weights
@@ -292,29 +293,33 @@ class TableAnswers(Answering):
         _refuse_region(query)
         published = self.published(query.release, query.period)
         answer = answering(published).answer(published, query.query, count=bool(count))
-        if answer.standard_error is None or _names_people(query):
-            return answer
-        if not (fused := self._fused(published)):
-            return answer
-        weights = self._weights(published, query.query, count=bool(count))
-        return replace(answer, fused=fused.answer(answer, *weights))
+        fused = None if _names_people(query) else self._fused(published)
+        if fused is not None and answer.standard_error is not None:
+            weights = self._weights(published, query.query, count=bool(count))
+            answer = replace(answer, fused=fused.answer(answer, *weights))
+        return limited_records(answer)
 
     def change(self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None) -> Answer:
         answer = super().change(query, since, count=count)
+        return limited_records(
+            replace(answer, fused=self._fused_change(query, since, answer, bool(count)))
+        )
+
+    def _fused_change(
+        self, query: ReleaseQuery, since: ReleaseQuery, answer: Answer, count: bool
+    ) -> Fused | None:
+        """The change of a query by the months' joint posterior. answer: by both months alone"""
         last, first = (self.published(q.release, q.period) for q in (query, since))
         fused = self._fused(last)
         if fused is None or query.release != since.release or query.query != since.query:
-            return answer
+            return None
         if _names_people(query):
-            return answer
+            return None
         numbers = {table.published.period: table.number for table in fused.tables[:-1]}
         if answer.standard_error is None or first.period not in numbers:
-            return answer
-        now, then = (
-            self._weights(table, query.query, count=bool(count)) for table in (last, first)
-        )
-        change = fused.change(answer, now, then, numbers[first.period])
-        return replace(answer, fused=change)
+            return None
+        now, then = (self._weights(table, query.query, count=count) for table in (last, first))
+        return fused.change(answer, now, then, numbers[first.period])
 
     def _weights(
         self, published: PublishedTables, text: str, *, count: bool

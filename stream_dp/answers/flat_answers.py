@@ -42,6 +42,7 @@ from .panel_answer import (
     share_query,
 )
 from .query import WindowQuery
+from .tables.limited_records import limited_records
 from .tables.table_answer import answering
 
 MOST = 5000  # answers of a publication
@@ -58,8 +59,8 @@ class FlatAnswer(NamedTuple):
         among respondents in a joint release, an upper bound
     lower, upper: the interval of the level `level`; None without one
     method: how the value was computed, in words
-    unbiased, unbiased_error, unbiased_lower, unbiased_upper: beside an answer of least error, the
-        unbiased one; else None
+    unbiased, unbiased_error, unbiased_lower, unbiased_upper: the unbiased answer beside the default
+        one; else None
     message: the hash of the publication, or of the weights of its answers
     simulated: whether the noise came from a seed
     """
@@ -265,7 +266,7 @@ class _Respondents:
 
 def _table_answers(study: Study, published: DataSet) -> Iterator[Answer]:
     tables = published_tables(study, published)
-    return answering(tables).every(tables, paired=False)
+    return map(limited_records, answering(tables).every(tables, paired=False))
 
 
 def _size_answers(study: Study, published: PublishedSizes) -> Iterator[Answer]:

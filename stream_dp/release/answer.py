@@ -98,7 +98,11 @@ class Sampled:
         }
 
 
-LEAST_ERROR = "least error"  # `Answer.method`
+LEAST_ERROR = "least error"  # `Answer.method`, of panels
+RECORDS_LIMITED = (  # of tables
+    "the synthetic records' number, at most one standard error from the unbiased answer, with the"
+    " unbiased answer's interval"
+)
 
 
 def base_words(people: str | None, unit: str) -> str:
@@ -131,7 +135,7 @@ class Answer:
     value: computed from noisy measurements; what the synthetic data say where none answers the
         query, which is where there is no standard error
     standard_error: of the privacy noise alone; None where no measurement says it. Of an answer of
-        least error, its root mean square error
+        least error, its root mean square error; of limited records, a bound of it (estimates.md)
     interval: of the level `level`, for the privacy noise alone. There may be an interval without a
         standard error, where columns of a table were measured each by itself
     method: how the value was computed, in words
@@ -143,8 +147,9 @@ class Answer:
     people: whom a share is of, in words: `declared`, or those of a noisy number
     sources, through: the releases and the last period whose measurements the value uses
     minus: the query whose answer was taken off, of a difference
-    unbiased: beside an answer about a panel of least error, the unbiased one with its exact error.
-        It is better for a single question that was fixed in advance, and where answers must add up
+    unbiased: beside an answer of least error, or from records that the measurements limit, the
+        unbiased one with its exact error. It is better for a single question that was fixed in
+        advance, and where answers must add up
     fused: of tables of people, the answer that uses earlier months as well
     sampled: of shares, the error with that of sampling people; None where no design is declared
     weighted_by: the attribute of the public cells that a weighted answer uses
@@ -183,7 +188,7 @@ class Answer:
     weighted_by: str | None = None
 
     def alone(self) -> Answer:
-        """The unbiased answer, of one of least error; else the answer itself."""
+        """The unbiased answer beside the answer; without one the answer itself."""
         return self.unbiased or self
 
     @property

@@ -39,6 +39,7 @@ from .conjunction import (
     matching_rows,
     parse_among,
 )
+from .limited_records import limited_records
 from .people_counts import match_weights, people_weights, residual_weights
 from .ruled_out import excluding_rule
 from .table_facts import Floats, PublishedTables, Weights, weighted_sum
@@ -374,13 +375,18 @@ def table_answers(published: PublishedTables, head: str) -> pa.Table:
             a.query,
             a.measure,
             a.base if a.measure == "share" else None,
-            a.value,
-            a.standard_error,
-            *(a.interval or (None, None)),
+            *_row_numbers(a),
+            *((None,) * 4 if a.unbiased is None else _row_numbers(a.unbiased)),
         )
-        for a in answering(published).every(published)
+        for a in map(limited_records, answering(published).every(published))
     )
     return answer_table(published.study, published.declared.name, rows, head=head)
+
+
+def _row_numbers(answer: Answer) -> tuple[float, float | None, float | None, float | None]:
+    """The value, the error and both ends."""
+    low, high = answer.interval or (None, None)
+    return answer.value, answer.standard_error, low, high
 
 
 def joint_table_answers(

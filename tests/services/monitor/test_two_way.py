@@ -7,6 +7,7 @@ import pytest
 from kit.data_sets import every_pair, groups_table, people_table
 
 from stream_dp.answers.joint_answers import JointAnswers
+from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.figures.marks import Box
 from stream_dp.release.answer import Answer
@@ -45,7 +46,7 @@ def test_cells_are_estimates_with_half_of_their_intervals(name):
         for other, cell in zip(table.columns, cells, strict=True):
             query = words.format(value, other)
             answer = answering(tables).answer(tables, query, count=False)
-            shown = for_people(answer)
+            shown = for_people(limited_records(answer))
             assert cell.share == pytest.approx(shown.value)
             assert cell.interval == pytest.approx(shown.interval)
             assert cell.unbiased.value == pytest.approx(answer.value)
