@@ -278,7 +278,7 @@ class PublicLog:
         """All answers (`answers/tidy_rows.py`) of a release, or of all panels and data sets.
 
         Columns release, period, stratum, query, measure, people, value, standard_error, low, high,
-        head; and of answers of least error unbiased, unbiased_error, unbiased_low, unbiased_high.
+        head; and beside default answers unbiased, unbiased_error, unbiased_low, unbiased_high.
         """
         published = dict.fromkeys(r.certificate.release for r in self.published)
         names = list(published) if name is None else [name]
@@ -355,7 +355,7 @@ class PublicLog:
         count: whether as a number of people or groups, not as a share of them; sizes of places are
             asked without it
         region: of sizes of places, a path from the top; all regions together by default
-        unbiased: whether the answer about a panel is unbiased, and not the one of least error
+        unbiased: whether the answer is unbiased, and not the default one of a panel or a table
 
         An answer about a panel uses everything that is published so far of the same people, later
         periods included, so it becomes more certain as the study goes on. All analysts who read the
@@ -375,10 +375,9 @@ class PublicLog:
     ) -> JointAnswers:
         """The unbiased answers to several queries, with the covariance of all of them.
 
-        They are not the answers of least error that `answer` gives about panels. Part of the error
-        of those is a bias of unknown sign, so no covariance is right for all their sums and
-        differences. `answer` gives each query with the least error, and `change` the difference
-        of two.
+        They are not the default answers that `answer` gives about panels and tables. Part of the
+        error of those is a bias of unknown sign, so no covariance is right for all their sums and
+        differences. `answer` gives each query with less error, and `change` the difference of two.
 
         queries: release, query and period of each, and of sizes the region; a period None is the
             last. They may be of any releases.

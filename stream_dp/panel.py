@@ -180,7 +180,8 @@ class Panel:
         """Counts the rows with an event in at least `min_periods` periods."""
         count = np.zeros(self.rows, np.int16)
         for column in self.symbols.T:
-            count += np.isin(column, events)
+            for event in dict.fromkeys(events):
+                count += column == event
         return int((count >= min_periods).sum())
 
     def newest(self, code: int) -> int:

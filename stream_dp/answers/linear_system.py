@@ -145,6 +145,7 @@ def _hash(text: str) -> str:
 _REPEATED = 1e-10  # of an equality's variance: below it, it follows from the others
 _WORTH_KEEPING = 100  # equalities: fewer are solved in a moment
 _MOST_UNITS = 2_000_000  # numbers in memory that make repeated answers fast
+_MOST_DENSE = 100_000  # numbers: products of so few are faster than sparse ones
 _CERTAIN = 1e-13  # of an answer's variance without equalities: below it, a rounding of floats
 
 
@@ -170,7 +171,8 @@ class Answers:
     @cached_property
     def variances(self) -> Floats:
         """(n,), 0 below the rounding of floats."""
-        separate = np.asarray(self.coordinates.power(2).sum(axis=1))
+        rows = np.repeat(np.arange(self.values.size), np.diff(self.coordinates.indptr))
+        separate = np.bincount(rows, self.coordinates.data**2, self.values.size)
         variances = separate - (self.bound**2).sum(axis=1)
         return np.where(variances > _CERTAIN * separate, variances, 0.0)
 
@@ -182,7 +184,10 @@ class Answers:
 
     def covariance(self, second: Answers) -> Floats:
         """The covariance with m answers from the same system: (n, m)."""
-        separate: Floats = (self.coordinates @ second.coordinates.T).toarray()
+        if (self.values.size + second.values.size) * self.coordinates.shape[1] <= _MOST_DENSE:
+            separate: Floats = self.coordinates.toarray() @ second.coordinates.toarray().T
+        else:
+            separate = (self.coordinates @ second.coordinates.T).toarray()
         return separate - self.bound @ second.bound.T
 
     def chosen(self, positions: Ints) -> Answers:

@@ -100,7 +100,7 @@ class Sampled:
 
 LEAST_ERROR = "least error"  # `Answer.method`, of panels
 RECORDS_LIMITED = (  # of tables
-    "the synthetic records' number, at most one standard error from the unbiased answer, with the"
+    "the synthetic records' number, at most 1.5 standard errors from the unbiased answer, with the"
     " unbiased answer's interval"
 )
 

@@ -26,16 +26,14 @@ def unbiased(value, records, error=10.0, **fields):
     ("value", "records", "expected", "error", "interval"),
     [
         (100.0, 104.0, 104.0, 10.77032961, (80.4, 119.6)),  # the records' number, sqrt(116)
-        (100.0, 131.0, 110.0, 14.14213562, (80.4, 119.6)),  # no further than a standard error
-        (100.0, 0.0, 90.0, 14.14213562, (80.4, 119.6)),
+        (100.0, 131.0, 115.0, 18.02775638, (80.4, 119.6)),  # no further than 1.5 standard errors
+        (100.0, 0.0, 85.0, 18.02775638, (80.4, 119.6)),
         (12.0, 15.0, 15.0, 10.44030651, (0.0, 31.6)),  # cut to the possible
-        (-12.0, 3.0, 0.0, 14.14213562, (0.0, 19.6)),  # moved until 0 is possible
-        (-3.0, 30.0, 7.0, 14.14213562, (0.0, 19.6)),
+        (-18.0, 3.0, 0.0, 18.02775638, (0.0, 19.6)),  # moved until 0 is possible
+        (-3.0, 30.0, 12.0, 18.02775638, (0.0, 19.6)),
     ],
 )
-def test_the_records_number_stays_within_a_standard_error(
-    value, records, expected, error, interval
-):
+def test_the_records_number_stays_within_its_limit(value, records, expected, error, interval):
     exact = unbiased(value, records)
     answer = limited_records(exact)
     assert (answer.value, answer.standard_error) == (expected, error)
@@ -50,7 +48,7 @@ def test_the_records_number_stays_within_a_standard_error(
 def test_shares_have_two_ends_and_changes_may_be_below_0():
     share = unbiased(1.2, 0.95, 0.1, measure="share")
     assert limited_records(share).interval == (0.804, 1.0)
-    assert limited_records(share).value == 1.0
+    assert limited_records(share).value == 1.0  # 1.05 is not possible
     minus = ReleaseQuery("people", "a=1", "2020-12")
     fall = limited_records(unbiased(-30.0, -25.0, minus=minus))
     assert (fall.value, fall.interval) == (-25.0, (-49.6, -10.4))
@@ -63,7 +61,7 @@ def test_the_interval_with_sampling_moves_alike():
     sampled = Sampled(0.15, (-0.4, 0.1), "noise and sampling")
     answer = limited_records(unbiased(-0.1, 0.08, 0.1, measure="share", sampled=sampled))
     assert answer.sampled.interval == (0.0, 0.2)
-    assert answer.sampled.standard_error == pytest.approx(np.hypot(0.15, 0.1))
+    assert answer.sampled.standard_error == pytest.approx(np.hypot(0.15, 0.15))
 
 
 def test_without_noise_or_measurements_there_is_nothing_to_limit():
@@ -90,7 +88,7 @@ def test_no_bias_of_the_records_breaks_interval_or_error(truth, bias, followed):
         assert answer.interval[0] <= answer.value <= answer.interval[1]
     assert np.all(np.array(covers) >= exact_covers)
     assert np.square(errors).mean() <= 1.01 * np.square(stated).mean()
-    assert np.square(errors).mean() <= 2.01 * 100
+    assert np.square(errors).mean() <= 3.26 * 100
 
 
 @pytest.mark.parametrize("build", [lambda: people_table(5.0)[0], groups_table])
@@ -99,7 +97,7 @@ def test_tables_of_every_strategy_are_limited(build):
     for exact in list(answering(tables).every(tables))[::5]:
         answer = limited_records(exact)
         if exact.standard_error:
-            limit = exact.standard_error * (1 + 1e-8)
+            limit = 1.5 * exact.standard_error * (1 + 1e-8)
             assert abs(answer.value - exact.value) <= limit or answer.value in (0, 1)
             nearer = abs(answer.value - exact.synthetic) <= abs(exact.value - exact.synthetic)
             assert nearer or answer.value == pytest.approx(exact.value)

@@ -2,15 +2,15 @@
 
 The records are fitted to all measurements together, so that their number is nearer to the truth
 than the unbiased answer is for most queries, but nothing proves it for a single query. So the
-records' number is taken as far as one standard error from the unbiased answer, and no further
+records' number is taken as far as 1.5 standard errors from the unbiased answer, and no further
 ("limited translation", Efron and Morris 1972). Let t be the truth, x the unbiased answer with the
 standard error s, and a the default answer.
 
-- Before it is cut to the possible values, which never takes a farther from t, |a - x| <= s. So the
-  root mean square of a - t is at most 2 s for every query. By Stein's identity
-  the mean of (a - t)^2 is that of s^2 + (a - x)^2 - 2 s^2 (1 - da/dx). The last term is a gain,
-  unless the records move by more than x does. So the root of s^2 + (a - x)^2, without this gain, is
-  stated as the error. It is calibrated on simulated tables, not proved.
+- Before it is cut to the possible values, which never takes a farther from t, |a - x| <= 1.5 s. So
+  the root mean square of a - t is at most 2.5 s for every query. By Stein's identity the mean of
+  (a - t)^2 is that of s^2 + (a - x)^2 - 2 s^2 (1 - da/dx). The last term is a gain, unless the
+  records move by more than x does. So the root of s^2 + (a - x)^2, without this gain, is stated as
+  the error. It is calibrated on simulated tables, not proved.
 - The interval is that of x, so it is as exact. If x is no possible value, the interval is moved
   until x is the nearest possible one, and cut to the possible values. It contains t whenever the
   interval of x does.
@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from stream_dp.release.answer import RECORDS_LIMITED, Answer, Interval
 
-LIMIT = 1.0  # standard errors of the unbiased answer
+LIMIT = 1.5  # standard errors of the unbiased answer
 _DIGITS = 10  # significant: the last digits of floats differ between machines
 
 
