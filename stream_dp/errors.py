@@ -35,6 +35,8 @@ class Inconsistent(UserError):
 
 def visible(text: str) -> str:
     """Escapes control characters, ends of lines and marks of writing direction in a text."""
+    if text.isprintable():
+        return text
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )

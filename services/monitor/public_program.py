@@ -37,6 +37,7 @@ from .follower import fault_of
 from .forks import Work, answer_in_forks, fork_for_orders
 from .public_pages import public_pages
 from .public_state import State, read_state
+from .render import compile_templates
 from .views import prepare
 
 # Characters and numbers at most: a log is written by anybody, and a list holds many of them.
@@ -184,7 +185,9 @@ def serve_state(
 def _load() -> None:
     """Loads the modules of all forks, so that the forks share memory."""
     import_module("stream_dp.log.sqlite")
+    import_module("anyio._backends._asyncio")  # anyio imports it at the first question
     pa.array([0])  # pyarrow looks for pandas at the first array
+    compile_templates()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ def render(template: str, *, root: str = "", **values: object) -> str:
     return _environment().get_template(template).render(values, root=root, front=front)
 
 
+def compile_templates() -> None:
+    """Compiles every template, for forks that would each compile what they render."""
+    for file in resources.files("stream_dp.services.monitor").joinpath("templates").iterdir():
+        _environment().get_template(file.name)
+
+
 # By path, the media types of files that pages load.
 ASSETS = {
     "/icon.svg": "image/svg+xml",
