@@ -8,7 +8,8 @@ regions are their sums (Kuo et al. 2018, section 5). A merge gives the one size 
 - WEIGHTED, a baseline: their mean by inverse variances, 2 v / n for cumulative counts, else v / n,
   where v is the variance of a count and n the number of groups of that size (section 5.3).
 - SPREAD, the fallback where `posterior` would be too large: as WEIGHTED, with variances for which
-  equal sizes are not certain. The deviation of a size from cumulative counts is half the difference of the sizes one deviation of a count before and after it in rank, at least
+  equal sizes are not certain. The deviation of a size from cumulative counts is half the
+  difference of the sizes one deviation of a count before and after it in rank, at least
   half a step, and for children times the square root of their number. The last groups of children,
   as many as one deviation, have no weight: cumulative counts do not show fewer groups than their
   noise. Sizes with noise of at most four steps are matched before rounding. A size that more groups
