@@ -63,7 +63,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "`[study.population]`": (DeclaredPopulation, "The number of units, if this number is public."),
     "`[study.curator]`": (
         Curator,
-        "Who publishes the releases, and how others may use them. The table is published, and"
+        "The publisher of the releases, and their terms of use. The table is published, and"
         " metadata beside the releases repeat it.",
     ),
     "`[study.gate]`": (
@@ -157,9 +157,10 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     ),
     "`[run]`": (
         Run,
-        "Where the study runs. The keys of `[run]` may change during a study, are not part of the"
-        " study's hash, and are not published. An environment variable whose name is `STREAM_DP_`"
-        " and the key in capitals overrides the key, except if the value is a table.",
+        "The logs, folders and processes of the study. The keys of `[run]` may change during a"
+        " study, are not part of the study's hash, and are not published. An environment variable"
+        " whose name is `STREAM_DP_` and the key in capitals overrides the key, except if the value"
+        " is a table.",
     ),
     "`[run.input]`": (
         Input,
