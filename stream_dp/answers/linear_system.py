@@ -251,7 +251,9 @@ class System:
             start, end = self.starts[i : i + 2]
             block_questions = questions[:, start:end]
             questioned = np.flatnonzero(np.diff(block_questions.indptr))
-            coordinates = self.blocks[i].coordinates(block_questions[questioned])
+            if questioned.size < constants.size:
+                block_questions = block_questions[questioned]
+            coordinates = self.blocks[i].coordinates(block_questions)
             values[questioned] += coordinates @ self.blocks[i].data
             if size and self._bound_units is not None:
                 bound[questioned] += coordinates @ self._bound_units[start:end]

@@ -111,7 +111,9 @@ class DiagonalBlock:
         return self.moment * self._inverse_root
 
     def coordinates(self, questions: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-        return scipy.sparse.csr_array(questions * self._inverse_root)
+        weighted = questions.data * self._inverse_root[questions.indices]
+        rows = (weighted, questions.indices, questions.indptr)
+        return scipy.sparse.csr_array(rows, shape=questions.shape)
 
     def spread(self, sums: scipy.sparse.csr_array, coordinates: scipy.sparse.csr_array) -> Floats:
         covariance: Floats = (self.coordinates(sums) @ coordinates.T).toarray()
