@@ -100,9 +100,6 @@ class CompiledKafkaReader(KafkaReader):
     def _new_consumer(self, settings: Mapping[str, object]) -> Any:
         return new_client(lambda texts: CompiledConsumer(self._compiled, texts), settings)
 
-    def _wait(self, seconds: float, next_offsets: Positions, records: Records) -> None:
-        self._fetch(1, seconds, next_offsets, records)
-
     def _fill(self, limit: int, next_offsets: Positions, records: Records) -> None:
         while len(records) < limit and self._bytes < MAX_BATCH and not self._blocked:
             if not self._fetch(limit - len(records), CHUNK, next_offsets, records):

@@ -126,6 +126,7 @@ _TIME = itemgetter(1)  # of a message's timestamp and its kind
 # Of a batch that expands too far, and of an answer that is too long.
 _LARGE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG}
 _UNREADABLE = object()  # headers of a message
+_ARRIVAL = 65_536  # bytes of an answer to a long fetch, and to which its batches may expand
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
@@ -185,6 +186,47 @@ def fetch_of(codec: str | None) -> Fetch:
     return Fetch(min(_LARGE_FETCH, _EXPANDED // expansion), _EXPANDED)
 
 
+class Arrivals:
+    """Waits behind the ends of partitions by long fetches, which the broker answers at a record.
+
+    A reader's own fetches are short, and a reader that waited with them would send a hundred a
+    second. No record is taken from here, and no batch that expands to more than `_ARRIVAL`.
+
+    settings: librdkafka's, of the reader.
+    """
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        sizes = Fetch(_ARRIVAL // 4, _ARRIVAL).settings
+        queue = {"queued.min.messages": 1, "queued.max.messages.kbytes": 1}
+        self._settings = {**settings, **sizes, **queue, "fetch.wait.max.ms": 500}
+        self._settings["enable.partition.eof"] = False
+        self._consumer: Consumer | None = None
+        self._at: tuple[str, Positions] = ("", {})
+
+    def wait(self, name: str, positions: Positions, seconds: float) -> bool:
+        """Waits at the ends of the partitions of `name`. Returns whether something came."""
+        if self._consumer is None:
+            self._consumer = new_client(Consumer, self._settings)
+        if self._at != (name, positions):
+            self._consumer.assign([TopicPartition(name, p, o) for p, o in positions.items()])
+            self._at = (name, dict(positions))
+        message = self._consumer.poll(seconds)
+        if message is None:
+            return False
+        error = message.error()
+        return error is None or error.code() not in TRANSIENT_ERRORS
+
+    def stop(self) -> None:
+        """Ends the fetches until the next wait."""
+        if self._consumer is not None and self._at[1]:
+            self._consumer.unassign()
+        self._at = ("", {})
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+
+
 class KafkaReader:
     """A consumer, assigned to the partitions of the last read until they have ended.
 
@@ -200,7 +242,7 @@ class KafkaReader:
         self._quick, self._met_large = fetch == QUICK, False
         self._topics, self._group = topics, group
         self._consumer: Any = self._new_consumer(reading)
-        self._unreadable = Unreadable(reading)
+        self._unreadable, self._arrivals = Unreadable(reading), Arrivals(reading)
         self._blocked: dict[int, int] = {}  # by partition, the offset of an unreadable batch
         self._bulk, self._bytes = _FIRST_BULK, 0
         self._at: tuple[str, Positions] = ("", {})  # assigned topic, next offset by partition
@@ -213,6 +255,7 @@ class KafkaReader:
 
     def close(self) -> None:
         with suppress(RuntimeError):  # closed before
+            self._arrivals.close()
             self._consumer.close()
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
@@ -250,7 +293,13 @@ class KafkaReader:
                 name = self._topics.name(topic)
                 raise Unavailable(f"kafka: {name} cannot be read: no answer")
             if ended:
-                self._wait(min(CHUNK, max(0.0, deadline - time)), next_offsets, records)
+                if self._at[1]:
+                    self._consumer.unassign()
+                    self._at = ("", {})
+                rest = min(CHUNK, max(0.0, deadline - time))
+                if self._arrivals.wait(self._topics.name(topic), next_offsets, rest):
+                    self._arrivals.stop()
+                    self._assign(topic, next_offsets)
             else:
                 self._fill(limit, next_offsets, records)
             if self._blocked:
@@ -265,6 +314,8 @@ class KafkaReader:
                 if not records:
                     raise LargeBatch
                 return Batch(records, next_offsets, False)
+        if records:
+            self._arrivals.stop()
         at_end = self._at_end()
         if at_end:
             # The next read assigns anew, and would wait for a fetch that is still under way.
@@ -305,11 +356,6 @@ class KafkaReader:
             if fresh:
                 self._consumer.incremental_assign(fresh)
         self._at, self._ended = (topic, dict(positions)), {}
-
-    def _wait(self, seconds: float, next_offsets: Positions, records: Records) -> None:
-        """Takes in the first message or event, if one comes in time."""
-        message = self._consumer.poll(seconds)
-        self._take([] if message is None else [message], next_offsets, records)
 
     def _fill(self, limit: int, next_offsets: Positions, records: Records) -> None:
         """Takes in messages and events up to the limit, or until no more come quickly.
