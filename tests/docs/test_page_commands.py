@@ -37,7 +37,6 @@ ON_KAFKA = re.compile(r"^## On Kafka in five minutes\n.*?(?=^## )", re.M | re.S)
 INSTALLED_DEMO = re.compile(r"^    apt-get .* && .venv/bin/stream-dp demo$", re.M)
 ANSWERS = {
     "stream-dp init answers.csv": ["2025-01, 12", "200", "", "no,yes", "north,south", *[""] * 8],
-    "stream-dp init survey.csv": ["2024-01, 12", "28", "Yes,No", *[""] * 8],
 }
 MARK = "@@command"
 FEW_HOUSEHOLDS = """
