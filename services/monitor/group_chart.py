@@ -46,7 +46,8 @@ def published_group_errors(public: PublicLog) -> tuple[GroupError, ...]:
     def table_count(study: Study, release: DataSetRelease) -> GroupError | None:
         if release.name not in {r.certificate.release for r in public.published}:
             return None
-        answer = public.answer(release.name, public.queries(release.name)[0], count=True)
+        query = public.queries(release.name)[0]
+        answer = public.answer(release.name, query, count=True, unbiased=True)
         if answer.standard_error is None:
             return None
         return group_error(study, release, answer.query, answer.standard_error)
