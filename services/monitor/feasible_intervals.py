@@ -16,7 +16,7 @@ from dataclasses import replace
 from statistics import NormalDist
 
 from stream_dp.answers.joint_answers import JointAnswers
-from stream_dp.release.answer import QUANTILE, Answer, Interval
+from stream_dp.release.answer import QUANTILE, RECORDS_LIMITED, Answer, Interval
 
 LEVELS = (0.5, 0.8, 0.95)
 FanEnds = tuple[Interval, ...]
@@ -27,12 +27,16 @@ def pointwise(answer: Answer) -> FanEnds:
     """The intervals of `LEVELS` around an answer; none for an answer without an interval.
 
     The narrower intervals are the interval of 95 %, shrunk towards the value in the ratio of the
-    normal quantiles. This is exact for linear answers, and of first order for ratios.
+    normal quantiles. This is exact for linear answers, and of first order for ratios. Those of an
+    answer with the unbiased answer's interval are shrunk towards the unbiased value.
     """
-    if answer.interval is None:
+    limited = answer.unbiased if answer.method == RECORDS_LIMITED else None
+    value, interval = (limited or answer).value, (limited or answer).interval
+    if answer.interval is None or interval is None:
         return ()
-    lower_width, upper_width = answer.value - answer.interval[0], answer.interval[1] - answer.value
-    return tuple((answer.value - f * lower_width, answer.value + f * upper_width) for f in _FACTORS)
+    lower_width, upper_width = value - interval[0], interval[1] - value
+    narrower = ((value - f * lower_width, value + f * upper_width) for f in _FACTORS[:-1])
+    return (*narrower, answer.interval)
 
 
 def simultaneous(joint: JointAnswers) -> list[FanEnds]:

@@ -223,4 +223,4 @@ def _add_points(
             continue
         answer = limited_records(unbiased)
         if answer.standard_error is not None and answer.interval is not None:
-            points.append(Point(position, published.period, answer, fan=pointwise(unbiased)))
+            points.append(Point(position, published.period, answer, fan=pointwise(answer)))

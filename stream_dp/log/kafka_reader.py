@@ -263,6 +263,7 @@ class KafkaReader:
         try:
             return self._read(topic, positions, limit, timeout)
         except BaseException as error:
+            self._arrivals.stop()
             self._at = ("", {})  # the consumer's offset is unknown: the next read assigns it anew
             if not isinstance(error, KafkaException):
                 raise
@@ -310,11 +311,12 @@ class KafkaReader:
                 self._met_large = True
             if self._met_large:
                 self._consumer.unassign()
+                self._arrivals.stop()
                 self._at = ("", {})
                 if not records:
                     raise LargeBatch
                 return Batch(records, next_offsets, False)
-        if records:
+        if records or not positions:
             self._arrivals.stop()
         at_end = self._at_end()
         if at_end:

@@ -135,7 +135,7 @@ class Answer:
     value: computed from noisy measurements; what the synthetic data say where none answers the
         query, which is where there is no standard error
     standard_error: of the privacy noise alone; None where no measurement says it. Of an answer of
-        least error, its root mean square error; of limited records, a bound of it (estimates.md)
+        least error, and of limited records, its root mean square error (estimates.md)
     interval: of the level `level`, for the privacy noise alone. There may be an interval without a
         standard error, where columns of a table were measured each by itself
     method: how the value was computed, in words

@@ -18,6 +18,7 @@ THOUSANDS = {".": ".", ",": ",", "'": "'\u2019", " ": " \u00a0\u202f\u2009"}
 SPACE = "space"  # the word for the blank
 # Without declared marks: zeros that no mark of thousands has behind it.
 _PLAIN = re.compile(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
+_MOST_DIGITS = 17  # in front of the decimal mark of a number on a scale
 _UNDECLARED = re.compile(r"(0|-?[1-9][0-9]*)\.0{1,2}")
 _UNDECLARED_FRACTION = re.compile(r"(-?(?:0|[1-9][0-9]*))\.([0-9]{1,2})")
 
@@ -151,10 +152,14 @@ class WholeNumbers:
         return number_text if takes or self.attribute.number is not None else text
 
     def nearest(self, number: Decimal) -> str | None:
-        """The digits of the nearest whole number, if an attribute with `number` rounds; else None.
+        """The digits of the nearest whole number, if it is on the attribute's scale and rounds.
 
-        A half is rounded away from zero.
+        A half is rounded away from zero. None for any other number: no fraction becomes a code.
         """
-        if not self.texts.rounds or self.attribute.number is None or not number.is_finite():
+        scale = self.attribute.number
+        if not self.texts.rounds or scale is None or not number.is_finite():
             return None
-        return plain_decimal(number.quantize(Decimal(1), ROUND_HALF_UP))
+        if number.adjusted() > _MOST_DIGITS:  # beyond every scale
+            return None
+        text = plain_decimal(number.quantize(Decimal(1), ROUND_HALF_UP))
+        return text if isinstance(scale.read(text), int) and text not in self.meanings else None

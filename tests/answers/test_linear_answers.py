@@ -218,7 +218,6 @@ def test_answers_together_share_their_noise():
 SEX = "'sex' has listed values: write some of them, such as 'sex=A|B'; numbers are n-1, pay"
 REFUSED = [
     ("pay=77..5", "'77..5' is no value of pay; they are"),
-    ("pay=0..90", "'pay' is from 0 to 90; compare it with what is between"),
     ("sex <= 3", SEX),
     ("2*pay + sex <= 3", SEX),
     ("2*sex-pay <= 3", SEX),
@@ -298,3 +297,19 @@ def test_every_threshold_has_one_form(own, at_most, first, second, times):
         total = sum(w * value[name] for name, w in form.weights)
         side = total > form.bound if form.exceeds else total <= form.bound
         assert side == (sum(w * value[name] for name, w in weights.items()) <= at_most)
+
+
+def test_a_range_over_the_whole_scale_is_everybody_who_has_a_number():
+    tables, people = table()
+    answer = answering(tables).answer(tables, "n-1=-20..20", count=True)
+    assert answer.synthetic == (people.answers[:, 1] < 21).sum()
+    assert answer.value == pytest.approx(answer.synthetic)
+
+
+@pytest.mark.parametrize("words", ["", " among respondents", " among everybody"])
+def test_a_bound_that_only_a_histogram_of_its_own_measures_has_an_error(words):
+    """The number's bins and that histogram were not measured together."""
+    tables, _ = table(linear=[{"weights": {"n-1": 1}, "thresholds": [2]}])
+    answer = answering(tables).answer(tables, f"n-1 <= 2{words}", count=False)
+    assert answer.standard_error > 0
+    assert answer.people == ("among respondents" if "everybody" not in words else "people")

@@ -200,7 +200,7 @@ def test_a_table_s_share_is_that_of_its_records_without_noise(moves, query, amon
 
 def test_a_table_without_absence_has_no_respondents():
     tables, _, _ = people_table()
-    with pytest.raises(UserError, match="nobody is absent in a single column of it"):
+    with pytest.raises(UserError, match="nobody is absent in a column of it"):
         answering(tables).answer(tables, "work=some among respondents", count=False)
 
 

@@ -339,6 +339,28 @@ def test_fractions_are_rounded_where_it_is_declared(value):
     assert decoded({"format": "connect", "round": True}, row, of) == read != ([], [])
 
 
+DATE_KIND = {"type": "int32", "name": "org.apache.kafka.connect.data.Date"}
+VARIABLE = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *(({}, x) for x in (1e28, 1e30, 1e308, -1e300, 5000.5, "1" * 40 + ".5", "x!", [1.5])),
+        *((VARIABLE, {"scale": scale, "value": "x!"}) for scale in (2, -2, 99)),
+        (VARIABLE, {"scale": -60, "value": "Lu8="}),
+        (DATE_KIND, 20_000),
+        (DECIMAL_KIND, "x!"),
+    ],
+)
+def test_what_cannot_be_rounded_is_one_rejected_cell(column):
+    pay = {"number": {"least": 0, "most": 5000}, "bins": [1201], "missing": 0}
+    periods = {"every": "month", "first": "2021-01", "count": 12}
+    of = small_study(attributes=VALUES | {"pay": pay}, releases=RELEASES, periods=periods)
+    row = connect_row({"person": ({}, "a"), "period": ({}, "2021-02"), "pay": column})
+    assert decoded({"format": "connect", "round": True}, row, of) == ([], {"value": 1})
+
+
 def test_a_decimal_is_exact():
     number = Decimal("12345678901234567890.5")
     data = int(number * 10).to_bytes(10, "big", signed=True)

@@ -59,3 +59,25 @@ def test_words_alone_have_no_whole_numbers():
     assert WholeNumbers.of(NumberTexts(), yes_or_no) is None
     mapped = WholeNumbers.of(NumberTexts(), yes_or_no, {"1": "y", "2": "n"})
     assert [mapped.plain(text) for text in ("1.0", "2.00", "3.0", "y")] == ["1", "2", "3.0", "y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("97.5", "98"),
+        ("98.7", "98.7"),  # 99 is a code
+        ("-8.6", "-8.6"),
+        ("-0.4", "0"),
+        ("1" * 29 + ".5", None),
+        ("1" * 4000 + ".5", None),
+        ("0." + "9" * 60, "1"),
+    ],
+)
+def test_a_fraction_becomes_a_number_of_the_scale_or_none(text, read):
+    pay = {"number": {"least": 0, "most": 98}, "bins": [50], "special": [99, -9], "missing": 0}
+    study = small_study(
+        attributes={"pay": pay, "a": attribute([0, 1], missing=0)},
+        releases=[window("w", "a", width=1, rho=1)],
+    )
+    numbers = WholeNumbers.of(NumberTexts(".", rounds=True), study.attributes["pay"])
+    assert numbers.plain(text) == (text if read is None else read)

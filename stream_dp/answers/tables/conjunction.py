@@ -53,6 +53,12 @@ class Conjunction:
     def of(self, table: str) -> Mapping[str, tuple[int, ...]]:
         return self.codes.get(table, {})
 
+    @property
+    def bounded(self) -> frozenset[str]:
+        """The numbers of which a bound is named: whoever is absent in them is in no answer."""
+        weights = (threshold.weights for threshold in self.linear)
+        return frozenset(numbers[0][0] for numbers in weights if len(numbers) == 1)
+
     def measurable(self, published: PublishedTables) -> Iterator[Conjunction]:
         """The query without sums of numbers: in the cells of columns that may be measured."""
         choices = [tuple(threshold.measurable(published)) for threshold in self.linear]
@@ -107,7 +113,10 @@ def parse_among(
     query = parse_conjunction(words.query, published)
     if words.among is None or words.among == EVERYBODY:
         return query, None
-    if words.among == RESPONDENTS or words.among.startswith(f"{RESPONDENTS} & "):
+    implied: frozenset[str] = frozenset()
+    if words.among == RESPONDENTS:
+        others, implied = _respondents(query, "", published), query.bounded
+    elif words.among.startswith(f"{RESPONDENTS} & "):
         condition = words.among.removeprefix(RESPONDENTS).removeprefix(" & ")
         others = _respondents(query, condition, published)
     else:
@@ -123,7 +132,7 @@ def parse_among(
         and (query.of(link.members) or others.of(link.members))
     ):
         raise UserError(f"query '{text}': {first} are compared by columns of {first} alone")
-    return _both(query, others, text), others
+    return _both(query, others, text, implied), others
 
 
 def among_answering(
@@ -140,18 +149,25 @@ def among_answering(
         answered = _respondents(query, "", published)
     except UserError:
         return None
-    both = _both(query, answered, query.text)
+    both = _both(query, answered, query.text, query.bounded)
     codes = both.of("people")
     if not all(codes.values()) or (codes == answered.of("people") and not query.linear):
         return None
     return both, answered
 
 
-def _both(query: Conjunction, others: Conjunction, text: str) -> Conjunction:
-    """The query for the rows in both queries."""
+def _both(
+    query: Conjunction, others: Conjunction, text: str, implied: frozenset[str] = frozenset()
+) -> Conjunction:
+    """The query for the rows in both queries.
+
+    implied: columns of people of which the first query implies what the second says
+    """
     codes = {table: dict(columns) for table, columns in query.codes.items()}
     for table, columns in others.codes.items():
         for name, chosen in columns.items():
+            if name in implied and table == "people" and name not in codes.get(table, {}):
+                continue
             now = codes.setdefault(table, {}).get(name, chosen)
             codes[table][name] = tuple(code for code in now if code in chosen)
     linear = tuple(dict.fromkeys((*query.linear, *others.linear)))
@@ -164,17 +180,21 @@ def _respondents(query: Conjunction, condition: str, published: PublishedTables)
     condition: a further one, or ""; without it, some column must have 'absent'. Raises UserError.
     """
     codes: dict[str, dict[str, tuple[int, ...]]] = {}
-    bounded = [threshold.weights for threshold in query.linear]
-    numbers = [weights[0][0] for weights in bounded if len(weights) == 1]
     for table in published.names:
-        for name in {**query.of(table), **dict.fromkeys(numbers if table == "people" else ())}:
+        numbers = query.bounded if table == "people" else ()
+        for name in {**query.of(table), **dict.fromkeys(sorted(numbers))}:
             values = [str(value) for value in published.columns[table][name]]
             if ABSENT in values:
                 present = (code for code, value in enumerate(values) if value != ABSENT)
                 codes.setdefault(table, {})[name] = tuple(present)
-    if len(numbers) < len(bounded) or not (codes or condition):
+    if any(len(threshold.weights) > 1 for threshold in query.linear):
         raise UserError(
-            f"query '{query.text} among {RESPONDENTS}': nobody is absent in a single column of it;"
+            f"query '{query.text} among {RESPONDENTS}': sums of several numbers have no"
+            " respondents; leave 'among' out"
+        )
+    if not (codes or condition):
+        raise UserError(
+            f"query '{query.text} among {RESPONDENTS}': nobody is absent in a column of it;"
             " leave 'among' out"
         )
     respondents = Conjunction(RESPONDENTS, query.table, codes)
@@ -281,8 +301,11 @@ def _sides(term: str, published: PublishedTables) -> list[str]:
     points, (least, most) = numbers.scale.points, map(int, ends.groups())
     if least > most:
         return [term]
-    sides = [f"{name} >= {least}"] if least > points[0] or most < least else []
-    return [*sides, f"{name} <= {most}"] if most < points[-1] or not sides else sides
+    sides = [f"{name} >= {least}"] if least > points[0] else []
+    sides += [f"{name} <= {most}"] if most < points[-1] else []
+    labels = published.columns["people"][name]
+    every = "|".join(map(str, labels[: len(labels) - numbers.non_numbers]))
+    return sides or [f"{name}={every}"]
 
 
 def _table_of(text: str, name: str, published: PublishedTables) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from operator import itemgetter
@@ -23,6 +24,7 @@ Row: TypeAlias = Mapping[str, object]
 
 
 _PLAIN = {str, int, type(None)}
+_DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
 Said: TypeAlias = str | int | Odd | UnsetType | None  # UNSET for what a record does not have
 Place: TypeAlias = tuple[Said, Said]  # a person and a period
 
@@ -208,7 +210,9 @@ def _rounded(value: object, plain: object, numbers: WholeNumbers | None) -> obje
     """
     if numbers is None or not numbers.texts.rounds or plain.__class__ not in (str, float):
         return plain
-    if plain is value and isinstance(plain, str):  # a text, whose marks are read already
+    # The marks of a text of the record are read already. A decimal has digits alone.
+    is_text = plain is value or plain in numbers.meanings or not _DECIMAL.fullmatch(str(plain))
+    if isinstance(plain, str) and is_text:
         return plain
     return numbers.nearest(Decimal(str(plain))) or plain
 

@@ -122,3 +122,9 @@ def test_decimals_of_parquet_are_whole_numbers(folder):
     pa.parquet.write_table(table, folder / "a.parquet")
     words = ["send", str(folder / "study.toml"), str(folder / "a.parquet"), "--strict"]
     assert main(words) == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--round",)])
+def test_a_number_beyond_every_scale_is_one_cell(folder, options):
+    cells = ["1" * 29 + ".5", "1" * 4000 + ".5", "12"]
+    assert sent(folder, "pay", cells, *options) == (0, cells)  # as they stand: none is rounded
