@@ -1,6 +1,5 @@
 """What every log must do: commits by the owner of a role."""
 
-import time
 import uuid
 
 import pytest
@@ -9,27 +8,20 @@ from contents import by_partition, drain, sent, values
 from stream_dp.log.log import Busy, Fenced, LogError, Record
 
 
-def seen(log, topic, count):
-    """The values of a topic, as soon as there are so many.
-
-    A cluster ends a transaction in the topic's partitions behind its answer to the commit.
-    """
-    end = time.monotonic() + 5
-    while len(found := values(log, topic)) < count and time.monotonic() < end:
-        time.sleep(0.01)
-    return found
-
-
 class OwnersContract:
     """Tests of `own` and `commit`; the fixtures are those of `LogContract`."""
+
+    def seen(self, log, topic, count):
+        """The values of a topic after commits of so many."""
+        return values(log, topic)
 
     def test_a_commit_is_seen_by_others_when_it_returns(self, opener, log, topic):
         name, other = topic(), opener()
         with log.own(f"{name}-owner") as writer:
             writer.commit(sent(name, b"1"))
-            assert seen(other, name, 1) == [b"1"]
+            assert self.seen(other, name, 1) == [b"1"]
             writer.commit(sent(name, b"2", b"3"))
-            assert seen(other, name, 3) == [b"1", b"2", b"3"]
+            assert self.seen(other, name, 3) == [b"1", b"2", b"3"]
         assert values(opener(), name) == [b"1", b"2", b"3"]
 
     def test_a_commit_of_several_topics(self, opener, log, topic):

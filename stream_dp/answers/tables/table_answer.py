@@ -164,9 +164,6 @@ class Conjunctions:
         pair = among_answering(query, published)
         if pair is None or self.measured(pair[1], published) is None:
             return query, None
-        narrower, alone = (self.measured(q, published) for q in (pair[0], query))
-        if narrower is None and alone is not None:
-            return query, None
         return pair
 
     def every(self, published: PublishedTables, *, paired: bool = True) -> Iterator[Answer]:
