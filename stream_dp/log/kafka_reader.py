@@ -126,7 +126,6 @@ _TIME = itemgetter(1)  # of a message's timestamp and its kind
 # Of a batch that expands too far, and of an answer that is too long.
 _LARGE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG}
 _UNREADABLE = object()  # headers of a message
-_ARRIVAL = 65_536  # bytes of an answer to a long fetch, and to which its batches may expand
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
@@ -190,15 +189,15 @@ class Arrivals:
     """Waits behind the ends of partitions by long fetches, which the broker answers at a record.
 
     A reader's own fetches are short, and a reader that waited with them would send a hundred a
-    second. No record is taken from here, and no batch that expands to more than `_ARRIVAL`.
+    second. No record is taken from here: what has come is dropped before the reader fetches it, so
+    that the two never hold it at once.
 
     settings: librdkafka's, of the reader.
     """
 
     def __init__(self, settings: Mapping[str, object]) -> None:
-        sizes = Fetch(_ARRIVAL // 4, _ARRIVAL).settings
         queue = {"queued.min.messages": 1, "queued.max.messages.kbytes": 1}
-        self._settings = {**settings, **sizes, **queue, "fetch.wait.max.ms": 500}
+        self._settings = {**settings, **SMALL.settings, **queue, "fetch.wait.max.ms": 500}
         self._settings["enable.partition.eof"] = False
         self._consumer: Consumer | None = None
         self._at: tuple[str, Positions] = ("", {})
@@ -316,8 +315,7 @@ class KafkaReader:
                 if not records:
                     raise LargeBatch
                 return Batch(records, next_offsets, False)
-        if records or not positions:
-            self._arrivals.stop()
+        self._arrivals.stop()
         at_end = self._at_end()
         if at_end:
             # The next read assigns anew, and would wait for a fetch that is still under way.

@@ -59,17 +59,18 @@ class ReadingContract:
         assert 0.35 <= time.monotonic() - start < PATIENCE
         assert (batch.records, batch.next, batch.at_end) == ([], end, True)
 
-    def test_a_read_that_waits_returns_when_a_record_comes(self, opener, log, topic):
+    @pytest.mark.parametrize("value", [b"here", b"here" * 100_000], ids=["small", "large"])
+    def test_a_read_that_waits_returns_when_a_record_comes(self, opener, log, topic, value):
         name = topic(2)
         _, end = drain(log, name)
         other = opener()
-        timer = threading.Timer(0.3, lambda: other.append(sent(name, b"here", partition=1)))
+        timer = threading.Timer(0.3, lambda: other.append(sent(name, value, partition=1)))
         timer.start()
         start = time.monotonic()
         batch = log.read(name, end, 10, PATIENCE)
         assert time.monotonic() - start < PATIENCE / 2
         timer.join()
-        assert [r.value for r in batch.records] == [b"here"]
+        assert [r.value for r in batch.records] == [value]
 
     def test_positions_beyond_the_end_are_an_error(self, log, topic):
         name = topic(2)
