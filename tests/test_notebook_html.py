@@ -1,5 +1,6 @@
 """What a notebook shows of a value: short, escaped, and what an analyst needs first."""
 
+import dataclasses
 from html.parser import HTMLParser
 
 import pyarrow as pa
@@ -71,6 +72,13 @@ def test_an_answer_is_in_percent(public):
     assert f"{100 * answer.value:.2f} %" in answer._repr_html_()
     counted = public.answer("now", "pattern <b>", count=True)
     assert f"{counted.value:,.6g}" in counted._repr_html_()
+
+
+def test_an_answer_says_of_what_its_error_is(public):
+    unbiased = public.answer("now", "pattern <b>").alone()
+    assert "one standard error of the noise" in unbiased._repr_html_()
+    limited = dataclasses.replace(unbiased, unbiased=unbiased)
+    assert "root mean square, with the bias" in limited._repr_html_()
 
 
 def test_a_certificate_and_a_plan_say_what_is_protected(public):

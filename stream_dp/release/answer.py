@@ -212,7 +212,10 @@ class Answer:
         shown = self._shown
         error = "none: " + self.reason
         if self.standard_error is not None:
-            error = f"± {shown(self.standard_error)} (one standard error of the noise)"
+            words = "one standard error of the noise"
+            if self.unbiased is not None:
+                words = "root mean square, with the bias"
+            error = f"± {shown(self.standard_error)} ({words})"
         facts = [
             ("value", shown(self.value)),
             ("error", error),

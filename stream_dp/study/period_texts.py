@@ -252,9 +252,16 @@ def label_of_unit(every: PeriodUnit, text: str) -> str | None:
 def named_period(text: str) -> tuple[PeriodUnit, str] | None:
     """Returns the length and the label of the period that a text names, or None.
 
+    A text with a time of day names a day, unless it is the label of an hour or of a minute.
+
     >>> named_period("Jan 2021"), named_period("2021Q1"), named_period("3")
     (('month', '2021-01'), ('quarter', '2021-Q1'), ('step', '3'))
+    >>> named_period("2021-10-31T01Z"), named_period("2021-10-31 01:15")
+    (('hour', '2021-10-31T01Z'), ('day', '2021-10-31'))
     """
+    for clock in CLOCK_UNITS:
+        if label_of_unit(clock, text) == text:
+            return clock, text
     units: tuple[PeriodUnit, ...] = ("day", "month", "quarter", "week", "year", "step")
     labels = ((unit, label_of_unit(unit, text)) for unit in units)
     return next(((unit, label) for unit, label in labels if label is not None), None)

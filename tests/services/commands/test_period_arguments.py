@@ -110,6 +110,10 @@ def test_the_length_of_a_first_period_is_that_of_its_text():
         assert (periods.every, periods.first, periods.count) == (every, label, 3)
     assert named_period("2021Q1") == ("quarter", "2021-Q1")
     assert named_period("x") is None
+    # The label of an hour or of a minute; a moment in other words names its day.
+    assert named_period("2021-10-31T01Z") == ("hour", "2021-10-31T01Z")
+    assert named_period("2021-10-31T01:15Z") == ("minute", "2021-10-31T01:15Z")
+    assert named_period("2021-10-31 01:15") == ("day", "2021-10-31")
 
 
 def test_commands_take_other_spellings(study, command, tmp_path):
