@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from kit import totals_bounds
 from kit.counter_contract import exact_costs
+from kit.coupled_costs import HistoryCosts
+from kit.coupled_gains import rounded_up
 from kit.totals_bounds import MEASURES, bound
 
 from stream_dp.continual.cumulative.coupled_budget import table_cost
@@ -19,8 +21,7 @@ from stream_dp.continual.cumulative.coupled_cost_table import (
     PRIVATE_SINGLE,
     PUBLIC_PAIR,
 )
-from stream_dp.continual.cumulative.coupled_costs import HistoryCosts
-from stream_dp.continual.cumulative.coupled_gains import coupled_gains, rounded_up
+from stream_dp.continual.cumulative.coupled_gains import coupled_gains
 from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.lower_bounds import LEAST_RMSE

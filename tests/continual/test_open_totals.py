@@ -6,9 +6,10 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from kit.counter_contract import exact_costs
+from kit.coupled_gains import rounded_up
 from kit.studies import STEPS, attribute, cumulative, small_study, window
 
-from stream_dp.continual.cumulative.coupled_gains import coupled_gains, rounded_up
+from stream_dp.continual.cumulative.coupled_gains import coupled_gains
 from stream_dp.continual.cumulative.coupled_strategy import coupled_strategy
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.open_strategy import OpenStrategy, open_costs, weight

@@ -8,9 +8,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from kit.coupled_gains import rounded_up
 from kit.refined_rows import (
     Trained,
     log_error,
+    packed_table,
     refined,
     refined_constants,
     smooth_pair,
@@ -19,7 +21,6 @@ from kit.refined_rows import (
 )
 
 from stream_dp.continual.cumulative.coupled_cost_table import PRIVATE_SINGLE, PUBLIC_PAIR
-from stream_dp.continual.cumulative.coupled_gains import rounded_up
 from stream_dp.continual.cumulative.coupled_strategy import coupled_strategy
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.refined_strategy import (
@@ -27,7 +28,6 @@ from stream_dp.continual.cumulative.refined_strategy import (
     MOST_REFINED,
     SIZES,
     TABLE,
-    packed_table,
     refined_strategy,
 )
 

@@ -16,6 +16,7 @@ are those of `HistoryCosts`.
 from __future__ import annotations
 
 import ctypes
+import lzma
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -28,13 +29,15 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from stream_dp.continual.cumulative import coupled_costs, refined_strategy
+from kit import coupled_costs
+from kit.coupled_costs import HistoryCosts
+from kit.coupled_gains import digits_of
+from stream_dp.continual.cumulative import refined_strategy
 from stream_dp.continual.cumulative.coupled_cost_table import (
     PRIVATE_SINGLE,
     PUBLIC_PAIR,
     CostTable,
 )
-from stream_dp.continual.cumulative.coupled_costs import HistoryCosts
 from stream_dp.continual.cumulative.coupled_strategy import Integers, coupled_strategy
 from stream_dp.continual.cumulative.refined_strategy import (
     CONSTANT_BITS,
@@ -43,7 +46,6 @@ from stream_dp.continual.cumulative.refined_strategy import (
     SIZES,
     RefinedStrategy,
     exponents,
-    packed_table,
 )
 
 Floats = NDArray[np.float64]
@@ -372,6 +374,30 @@ def compiled_largest(folder: Path) -> Callable[[Floats, Floats], Floats]:
         return result
 
     return largest
+
+
+def packed_table(private: Sequence[RefinedStrategy], public: Sequence[RefinedStrategy]) -> bytes:
+    """The bytes of the table, from the strategies of `SIZES`.
+
+    The sets of constants, then of every size the differences of costs and gains. Of all numbers the
+    first bytes come first, then all second ones, because similar bytes side by side compress well.
+    """
+    numbers: list[Integers] = []
+    for strategies, served in zip((private, public), SERVED.values(), strict=True):
+        numbers += [s.constants.ravel() for s in strategies if s.periods in served]
+        for strategy in strategies:
+            for table in (strategy.single, strategy.pair):
+                for costs in (table.without_entries, table.with_entries):
+                    numbers.append(_differences(np.array(costs, np.int64)))
+            numbers += [_differences(digits_of(gains)) for gains in strategy.gains]
+    all_numbers = np.concatenate(numbers)
+    folded = ((all_numbers << 1) ^ (all_numbers >> 63)).astype("<u8")
+    return lzma.compress(folded.view(np.uint8).reshape(-1, 8).T.tobytes(), preset=9)
+
+
+def _differences(values: Integers) -> Integers:
+    """The first value, then by how much each is above the one before."""
+    return np.append(values[:1], values[1:] - values[:-1])
 
 
 def write_table(*, keep_constants: bool) -> None:

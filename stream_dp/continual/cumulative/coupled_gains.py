@@ -9,7 +9,6 @@ of periods, rounded up to 15 binary digits: no standard error is too small, and 
 from __future__ import annotations
 
 import lzma
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -20,8 +19,8 @@ from .coupled_strategy import Floats
 
 TABLES = {False: "coupled_gains.xz", True: "open_gains.xz"}  # by whether there is no horizon
 LONGEST = 601  # periods: 600 with entries
-_DROPPED = 38  # of the 52 binary digits of a float
-_DIFFERENCES = 2  # neighbours are so alike that the table has their second differences
+DROPPED = 38  # of the 52 binary digits of a float
+DIFFERENCES = 2  # neighbours are so alike that the table has their second differences
 
 
 @cache
@@ -32,37 +31,18 @@ def coupled_gains(*, public_size: bool, open: bool = False) -> tuple[Floats, ...
     open: whether the rows are those without a horizon; with entries, whose rows have larger
         weights, the variances are upper bounds
 
-    Fewer periods have the leading ones of each. The inverse of `gains_table`.
+    Fewer periods have the leading ones of each. The inverse of `gains_table` in
+    `tests/kit/coupled_gains.py`.
     """
     table = lzma.decompress(files(__package__).joinpath(TABLES[open]).read_bytes())
     by_byte = np.frombuffer(table, np.uint8).reshape(2, 4, -1)[int(public_size)]
     folded = by_byte.T.copy().view("<u4").ravel().astype(np.int64)
     numbers: NDArray[np.int64] = (folded >> 1) ^ -(folded & 1)
-    for _ in range(_DIFFERENCES):
+    for _ in range(DIFFERENCES):
         numbers = numbers.cumsum()
     return tuple(np.split(gains_of(numbers), np.cumsum(np.arange(LONGEST, 1, -1))))
 
 
-def rounded_up(gains: Floats) -> Floats:
-    """Positive floats, rounded up to 15 binary digits."""
-    return gains_of(digits_of(gains))
-
-
-def gains_table(private: Sequence[Floats], public: Sequence[Floats]) -> bytes:
-    """The bytes of the table, from the variances of `LONGEST` periods."""
-    numbers = np.stack([digits_of(np.concatenate(gains)) for gains in (private, public)])
-    differences = np.diff(numbers, n=_DIFFERENCES, prepend=np.zeros((2, _DIFFERENCES), np.int64))
-    folded = (differences << 1) ^ (differences >> 63)  # small numbers of either sign are small
-    by_byte = folded.astype("<u4").view(np.uint8).reshape(2, -1, 4).transpose(0, 2, 1)
-    return lzma.compress(by_byte.tobytes(), preset=9)
-
-
 def gains_of(digits: NDArray[np.int64]) -> Floats:
     """The floats with these digits."""
-    return (digits << _DROPPED).view(np.float64)
-
-
-def digits_of(gains: Floats) -> NDArray[np.int64]:
-    """The digits of positive floats, rounded up: whole numbers of at most 26 binary digits."""
-    shifted: NDArray[np.int64] = (gains.view(np.int64) + (1 << _DROPPED) - 1) >> _DROPPED
-    return shifted
+    return (digits << DROPPED).view(np.float64)

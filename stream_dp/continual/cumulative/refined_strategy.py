@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import lzma
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
@@ -33,7 +33,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from .coupled_cost_table import CostTable
-from .coupled_gains import digits_of, gains_of
+from .coupled_gains import gains_of
 from .coupled_strategy import (
     DIGITS,
     CoupledRows,
@@ -160,7 +160,10 @@ def refined_strategy(*, public_size: bool, periods: int) -> RefinedStrategy:
 
 @cache
 def _strategy(public_size: bool, index: int) -> RefinedStrategy:
-    """The strategy of SIZES[public_size][index] periods in the table; see `packed_table`."""
+    """The strategy of SIZES[public_size][index] periods in the table.
+
+    `packed_table` of `tests/kit/refined_rows.py` writes the table.
+    """
     periods = SIZES[public_size][index]
     constants, costs, gains = _tables()[public_size][index]
     single, pair = (
@@ -208,27 +211,3 @@ def _series(periods: int) -> list[int]:
     """The lengths of the series of a size: of costs without and with entries, single and pair, then
     of the gains of every threshold."""
     return [periods, periods - 1] * 2 + [*range(periods, 0, -1)]
-
-
-def packed_table(private: Sequence[RefinedStrategy], public: Sequence[RefinedStrategy]) -> bytes:
-    """The bytes of the table, from the strategies of `SIZES`.
-
-    The sets of constants, then of every size the differences of costs and gains. Of all numbers the
-    first bytes come first, then all second ones, because similar bytes side by side compress well.
-    """
-    numbers: list[Integers] = []
-    for strategies, served in zip((private, public), SERVED.values(), strict=True):
-        numbers += [s.constants.ravel() for s in strategies if s.periods in served]
-        for strategy in strategies:
-            for table in (strategy.single, strategy.pair):
-                for costs in (table.without_entries, table.with_entries):
-                    numbers.append(_differences(np.array(costs, np.int64)))
-            numbers += [_differences(digits_of(gains)) for gains in strategy.gains]
-    all_numbers = np.concatenate(numbers)
-    folded = ((all_numbers << 1) ^ (all_numbers >> 63)).astype("<u8")
-    return lzma.compress(folded.view(np.uint8).reshape(-1, 8).T.tobytes(), preset=9)
-
-
-def _differences(values: Integers) -> Integers:
-    """The first value, then by how much each is above the one before."""
-    return np.append(values[:1], values[1:] - values[:-1])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .coupled_strategy import CoupledRows, Floats
+from stream_dp.continual.cumulative.coupled_strategy import CoupledRows, Floats
 
 
 @dataclass(frozen=True, eq=False)
