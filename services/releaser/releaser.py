@@ -1,6 +1,6 @@
 """The releaser: a loop that closes a period, draws, decides once, and publishes.
 
-The steps of a period, by the numbers of docs/index.md:
+The steps of a period:
 
 1. Read the input up to the period's cut, past the gate if the study has one.
 2. Close the population at the cut.

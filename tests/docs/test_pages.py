@@ -12,7 +12,6 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md"]
-HOUSE = ROOT / "docs" / "explanation" / "architecture.md"
 
 
 @cache
@@ -92,17 +91,6 @@ def test_the_first_page_leads_to_every_how_to():
 
 def test_contributing_is_read_in_a_minute():
     assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()) <= 40
-
-
-def test_the_architecture_names_what_is_there():
-    paths = set(re.findall(r"`((?:stream_dp|services|deploy|tests)/[\w./]*)`", HOUSE.read_text()))
-    assert len(paths) > 20
-    assert [path for path in paths if not (ROOT / path).exists()] == []
-
-
-def test_twelve_questions_have_an_answer():
-    rows = HOUSE.read_text("utf-8").partition("| question | file |\n|---|---|\n")[2].splitlines()
-    assert len([row for row in rows if row.startswith("| ")]) == 12
 
 
 def test_the_citation_is_of_this_version():

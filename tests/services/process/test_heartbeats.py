@@ -145,8 +145,8 @@ def test_status_names_the_process_that_is_missing(tmp_path: Path) -> None:
         assert [p["missing"] for p in data["processes"]] == [False, True]
 
 
-# By fault of the operations page: a sign of life of the process that it meets, and the line of
-# `status`. A lost key is in tests/services/releaser/test_encryption.py, late data are in
+# By fault of tests/deploy/test_alerts.py: a sign of life of the process that it meets, and the line
+# of `status`. A lost key is in tests/services/releaser/test_encryption.py, late data are in
 # tests/services/commands/test_rejected.py, a dead aggregator is above, and the monitor is not of
 # the study: its service manager knows.
 FAULTS: dict[str, tuple[Process, dict[str, int], str]] = {
