@@ -1,56 +1,61 @@
-"""Queries about people that a structural rule of the table rules out.
+"""Queries about people that structural rules of the table rule out.
 
-Rules are public declarations about the world. So the answer to a query whose every combination of
-values breaks one rule is 0, without error and without cost. Reports that break the rule, such as
-misprints, are left out of such an answer. Other answers do not use rules.
+Rules are public declarations about the world. So the answer to a query is 0, without error and
+without cost, if no row with the query's values keeps the rules. Reports that break the rules, such
+as misprints, are left out of such an answer. Other answers do not use rules.
 """
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Sequence
 
-from stream_dp.study.column_rules import Cell, ColumnRule
+import numpy as np
+
+from stream_dp.study.column_rules import ColumnRule
 
 from .conjunction import Conjunction
-from .linear_thresholds import LinearThreshold
+from .possible_rows import Ranges, possible, restricted
 from .table_facts import PublishedTables
 
 
-def excluding_rule(query: Conjunction, published: PublishedTables) -> ColumnRule | None:
-    """The first rule that no person of a query can keep; None without such a rule.
+def excluding_rules(query: Conjunction, published: PublishedTables) -> tuple[ColumnRule, ...]:
+    """Rules that no person of a query can keep together, each of them needed; () without such.
 
-    Only rules between columns that the query names are looked at, each by itself.
+    A column that the query does not name may have any value. Of a sum of several numbers it counts
+    alone that they are numbers.
     """
-    if published.link is not None:
-        return None
-    named = {*query.of("people")}
-    named |= {name for threshold in query.linear for name, _ in threshold.weights}
-    for rule in published.declared.column_rules:
-        if named.issuperset(rule.columns):
-            cells = [_allowed(name, query, published) for name in rule.columns]
-            if all(cells) and not any(rule.kept(*row) for row in product(*cells)):
-                return rule
-    return None
+    if published.link is not None or not published.declared.column_rules:
+        return ()
+    named = {name for threshold in query.linear for name, _ in threshold.weights}
+    ruled = published.possible_rows.cells
+    columns = [name for name in ruled if name in named or name in query.of("people")]
+    return published.possible_rows.excluding(
+        {name: _ranges(name, query, published) for name in columns}
+    )
 
 
-def _allowed(name: str, query: Conjunction, published: PublishedTables) -> list[Cell]:
-    """The values, or parts of bins, of a column that a person of the query may have.
+def ruled_out_text(rules: Sequence[ColumnRule]) -> str:
+    """The method of an answer that rules exclude, in words."""
+    texts = " and ".join(f"'{rule.text}'" for rule in rules)
+    rule, it = ("rule", "it") if len(rules) == 1 else ("rules", "them")
+    return (
+        f"0 by the declared {rule} {texts}, without noise; reports that break {it} are not counted"
+    )
 
-    Of thresholds only those of the column alone count.
-    """
-    cells = published.ruled_cells[name]
-    allowed = [cells[code] for code in query.of("people").get(name, range(len(cells)))]
+
+def _ranges(name: str, query: Conjunction, published: PublishedTables) -> Ranges:
+    """The values, or parts of bins, of a column that a person of the query may have."""
+    rows = published.possible_rows
+    ranges = rows.ranges[name].copy()
+    chosen = query.of("people").get(name, range(len(ranges)))
+    ranges = restricted(ranges, np.isin(np.arange(len(ranges)), chosen))
     for threshold in query.linear:
+        if name in dict(threshold.weights):
+            ranges = restricted(ranges, rows.numbers[name])
         if threshold.weights == ((name, 1),):
-            sides = (_on_side(cell, threshold) for cell in allowed)
-            allowed = [cell for cell in sides if cell is not None]
-    return allowed
-
-
-def _on_side(cell: Cell, threshold: LinearThreshold) -> Cell | None:
-    """The part of a cell on a threshold's side of its bound; None without a number there."""
-    if cell.least is None or cell.most is None:
-        return None
-    least = max(cell.least, threshold.bound + 1) if threshold.exceeds else cell.least
-    most = cell.most if threshold.exceeds else min(cell.most, threshold.bound)
-    return Cell(cell.symbol, least, most) if least <= most else None
+            step = published.numbers[name].scale.step
+            side, limit = (0, np.maximum) if threshold.exceeds else (1, np.minimum)
+            bound = threshold.bound + step if threshold.exceeds else threshold.bound
+            ranges[:, side] = limit(ranges[:, side], bound)
+            ranges = restricted(ranges, possible(ranges))
+    return ranges

@@ -41,7 +41,7 @@ from .conjunction import (
 )
 from .limited_records import limited_records
 from .people_counts import match_weights, people_weights, residual_weights
-from .ruled_out import excluding_rule
+from .ruled_out import excluding_rules, ruled_out_text
 from .table_facts import Floats, PublishedTables, Weights, weighted_sum
 
 _MOST_CELLS = 1 << 16
@@ -119,7 +119,6 @@ BOUNDED = (
     "the synthetic records alone; the interval is what measured single columns leave open, however"
     " they depend on each other"
 )
-RULED_OUT = "0 by the declared rule '{}', without noise; reports that break it are not counted"
 NOT_MEASURED = "no measurement says how far off its answer is"
 NOT_TOGETHER = "its columns were measured each by itself, not together"
 
@@ -197,8 +196,8 @@ class Conjunctions:
             if not count and published.link is None:
                 design = published.study.sampling
                 (sampled,) = sampled_shares(_ratio(weights, total, published), design)
-            if (rule := excluding_rule(query, published)) is not None:
-                method = RULED_OUT.format(rule.text)
+            if weights is _ZERO:
+                method = ruled_out_text(excluding_rules(query, published))
                 sampled = sampled and Sampled(0.0, (0.0, 0.0), sampled.covers)
         elif total is not None and among is None:
             singles = single_columns(query, published, self.weights)
@@ -230,9 +229,9 @@ class Conjunctions:
     def measured(self, query: Conjunction, published: PublishedTables) -> Weights | None:
         """The weights of a query, also with sums of numbers; None if not measured.
 
-        A query that a rule of the table excludes is 0 without a measurement.
+        A query that rules of the table exclude is 0 without a measurement.
         """
-        if excluding_rule(query, published) is not None:
+        if excluding_rules(query, published):
             return _ZERO
         if not query.linear:
             return self.weights(query, published)

@@ -11,9 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.study import DataSetRelease, Study
-from stream_dp.study.column_rules import Cell, column_cells
+from stream_dp.study.column_rules import column_cells
 from stream_dp.study.group_releases import Link, linked
 from stream_dp.study.scale import Numbers
+
+from .possible_rows import PossibleRows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -78,11 +80,13 @@ class PublishedTables:
         }
 
     @cached_property
-    def ruled_cells(self) -> dict[str, tuple[Cell, ...]]:
-        """The values or bins, in the order of codes, of people's columns that have rules."""
-        ruled = {name for rule in self.declared.column_rules for name in rule.columns}
+    def possible_rows(self) -> PossibleRows:
+        """The rows of people that the declared rules leave possible."""
+        rules = self.declared.column_rules
+        ruled = {name for rule in rules for name in rule.columns}
         columns = self.columns["people"]
-        return {name: column_cells(columns[name], self.numbers.get(name)) for name in ruled}
+        cells = {name: column_cells(columns[name], self.numbers.get(name)) for name in ruled}
+        return PossibleRows(rules, cells)
 
     @cached_property
     def rows_of(self) -> dict[str, list[int]]:
