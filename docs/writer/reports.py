@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.population.accounting import REASONS
 
 
 def reasons() -> str:

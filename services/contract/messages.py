@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 from stream_dp.json_object import Json
 from stream_dp.log.log import SEALED
 from stream_dp.log.message import SIGNATURE
-from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.population.accounting import REASONS
 from stream_dp.release.public_reader import READERS
 from stream_dp.release.published_panels import STUDY_TYPE
 from stream_dp.release.published_weights import WEIGHTS_TYPE, WeightsStatement

@@ -18,8 +18,8 @@ from typing import TextIO
 from tqdm import tqdm
 
 from stream_dp.errors import UserError, visible
+from stream_dp.population.accounting import REASONS, Reason
 from stream_dp.population.arrow_tables import TableSource
-from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import DAMAGED_IDS, IdShapes

@@ -29,13 +29,13 @@ import pyarrow.parquet
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, Missing
 from stream_dp.population.accounting import CellCounts
+from stream_dp.population.cells import part_of
 from stream_dp.population.population_parts import (
     allot,
     returning,
     split_population,
     total,
 )
-from stream_dp.population.split import part_of
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.topics import ORDERS, REPORTS
 

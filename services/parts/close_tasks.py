@@ -28,7 +28,8 @@ from stream_dp.log.log import (
 )
 from stream_dp.log.message import read_messages
 from stream_dp.log.records import Records
-from stream_dp.population.cells import Cells
+from stream_dp.population.accounting import Reason
+from stream_dp.population.cells import Cells, Part, packed, split, unpacked
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import (
     ClosedPart,
@@ -36,10 +37,8 @@ from stream_dp.population.population_parts import (
     close_part,
     returning_part,
 )
-from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.schema_use import ReadAs
-from stream_dp.population.split import Part, packed, split, unpacked
 from stream_dp.release.arrow_parts import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS

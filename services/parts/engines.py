@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
+from stream_dp.population.accounting import Reason
+from stream_dp.population.cells import Part
 from stream_dp.population.population_parts import ReturningPart
-from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.schema_use import ReadAs
-from stream_dp.population.split import Part
 
 from ..storage.close_orders import Order, OrderBoard, PartFile
 from .close_tasks import Closing, MembersOfPart, Source, Written

@@ -27,10 +27,9 @@ from stream_dp.log.log import (
     memory_bytes,
 )
 from stream_dp.log.records import Records
-from stream_dp.population.accounting import CellCounts
+from stream_dp.population.accounting import CellCounts, Reason
 from stream_dp.population.cells import Cells
 from stream_dp.population.population import Population
-from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS

@@ -29,10 +29,10 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, Positions, Record, Stored, following
 from stream_dp.log.message import canonical
 from stream_dp.population.accounting import Answering, CellCounts
+from stream_dp.population.cells import Part
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import Counts, join_populations
 from stream_dp.population.schema_use import ReadAs
-from stream_dp.population.split import Part
 from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE
 from stream_dp.study.topics import MANIFESTS, ORDERS

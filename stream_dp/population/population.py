@@ -30,12 +30,10 @@ from stream_dp.errors import Inconsistent
 from stream_dp.study import Study
 from stream_dp.study.table_releases import PastAnswer
 
-from .accounting import Accounting, Answering, CellCounts
-from .cells import CLEARED, Cells, WaitingCells, code_type, rows_by_kind
+from .accounting import Accounting, Answering, CellCounts, Reason, RejectedRecord
+from .cells import CLEARED, Cells, Part, WaitingCells, code_type, rows_by_kind
 from .histories import Columns, Counts, layers_of
 from .index import Index, distinct, sorted_rows
-from .rejection_reasons import Reason, RejectedRecord
-from .split import Part
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Study
 
-from .accounting import Accounting, Answering, CellCounts
-from .cells import Cells, WaitingCells
+from .accounting import Accounting, Answering, CellCounts, Reason
+from .cells import Cells, Part, WaitingCells, ordered, part_of, split
 from .index import Index
 from .population import Population, cells_by_period
-from .rejection_reasons import Reason
-from .split import Part, ordered, part_of, split
 
 Counts = dict[str, NDArray[np.int64]]
 

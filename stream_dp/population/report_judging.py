@@ -15,8 +15,8 @@ import msgspec
 from stream_dp.study import Attribute, Study
 from stream_dp.study.declared_sections import Ids
 
+from .accounting import Reason
 from .cells import CLEARED, cell_type
-from .rejection_reasons import Reason
 
 NOT_SAID, REFUSED = -2, -3  # codes: the report lacks the attribute; its value is not declared
 LONGEST_ID = 256  # characters

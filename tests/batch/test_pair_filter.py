@@ -14,11 +14,10 @@ from people_tables import domain
 from stream_dp.batch.people import residual_counts
 from stream_dp.batch.people.compression import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
-from stream_dp.batch.people.pair_filter import PairFilter
+from stream_dp.batch.people.pair_filter import PairFilter, worst_agreement
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.residual_counts import AgreementPatterns, all_residuals, largest_terms
 from stream_dp.batch.people.table_plan import TablePlan
-from stream_dp.batch.people.worst_agreement import worst_agreement
 from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.batch.rounds.precision_scale import total

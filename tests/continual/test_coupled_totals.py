@@ -15,14 +15,14 @@ from kit.coupled_gains import rounded_up
 from kit.totals_bounds import MEASURES, bound
 
 from stream_dp.continual.cumulative.coupled_budget import table_cost
-from stream_dp.continual.cumulative.coupled_cost_table import (
+from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
+from stream_dp.continual.cumulative.coupled_tables import (
     PERIODS,
     PRIVATE_PAIR,
     PRIVATE_SINGLE,
     PUBLIC_PAIR,
+    coupled_gains,
 )
-from stream_dp.continual.cumulative.coupled_gains import coupled_gains
-from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.lower_bounds import LEAST_RMSE
 from stream_dp.continual.stored_design import NONE

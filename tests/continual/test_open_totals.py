@@ -9,10 +9,14 @@ from kit.counter_contract import exact_costs
 from kit.coupled_gains import rounded_up
 from kit.studies import STEPS, attribute, cumulative, small_study, window
 
-from stream_dp.continual.cumulative.coupled_gains import coupled_gains
-from stream_dp.continual.cumulative.coupled_strategy import coupled_strategy
+from stream_dp.continual.cumulative.coupled_strategy import (
+    OpenStrategy,
+    coupled_strategy,
+    open_costs,
+    weight,
+)
+from stream_dp.continual.cumulative.coupled_tables import coupled_gains
 from stream_dp.continual.cumulative.cumulative import Cumulative
-from stream_dp.continual.cumulative.open_strategy import OpenStrategy, open_costs, weight
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study

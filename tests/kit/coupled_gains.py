@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual.cumulative import coupled_gains
-from stream_dp.continual.cumulative.coupled_gains import DIFFERENCES, DROPPED, gains_of
-from stream_dp.continual.cumulative.coupled_strategy import Floats, coupled_strategy
-from stream_dp.continual.cumulative.open_strategy import OpenStrategy
+from stream_dp.continual.cumulative import coupled_tables
+from stream_dp.continual.cumulative.coupled_strategy import Floats, OpenStrategy, coupled_strategy
+from stream_dp.continual.cumulative.coupled_tables import DIFFERENCES, DROPPED, gains_of
 
 
 def rounded_up(gains: Floats) -> Floats:
@@ -41,12 +40,12 @@ def digits_of(gains: Floats) -> NDArray[np.int64]:
 def write_table() -> None:
     """Computes the tables, and writes them into the library."""
     closed = [
-        coupled_strategy(public_size=size, periods=coupled_gains.LONGEST) for size in (False, True)
+        coupled_strategy(public_size=size, periods=coupled_tables.LONGEST) for size in (False, True)
     ]
-    for is_open, name in coupled_gains.TABLES.items():
+    for is_open, name in coupled_tables.TABLES.items():
         strategies = [OpenStrategy(rows, entries=False) if is_open else rows for rows in closed]
         table = gains_table(*([*rows.variances()] for rows in strategies))
-        Path(coupled_gains.__file__).with_name(name).write_bytes(table)
+        Path(coupled_tables.__file__).with_name(name).write_bytes(table)
 
 
 if __name__ == "__main__":

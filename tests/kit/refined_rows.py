@@ -33,12 +33,8 @@ from kit import coupled_costs
 from kit.coupled_costs import HistoryCosts
 from kit.coupled_gains import digits_of
 from stream_dp.continual.cumulative import refined_strategy
-from stream_dp.continual.cumulative.coupled_cost_table import (
-    PRIVATE_SINGLE,
-    PUBLIC_PAIR,
-    CostTable,
-)
 from stream_dp.continual.cumulative.coupled_strategy import Integers, coupled_strategy
+from stream_dp.continual.cumulative.coupled_tables import PRIVATE_SINGLE, PUBLIC_PAIR, CostTable
 from stream_dp.continual.cumulative.refined_strategy import (
     CONSTANT_BITS,
     MONOMIALS,

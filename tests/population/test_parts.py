@@ -13,6 +13,7 @@ from kit.studies import attribute, cumulative, small_study, window
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored
 from stream_dp.population.accounting import REASONS, CellCounts
+from stream_dp.population.cells import Part, ordered, packed, part_of, split, unpacked
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import (
     allot,
@@ -24,7 +25,6 @@ from stream_dp.population.population_parts import (
     total,
 )
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.population.split import Part, ordered, packed, part_of, split, unpacked
 
 
 def stored(value, place):

@@ -5,7 +5,7 @@ the rules: impossible cells have probability 0, and no row is rejected or change
 real people say of impossible cells is measured like everything else, and the model ignores it.
 
 Of numbers, an order is about their bins: two bins are possible together if some of their numbers
-are. The numbers in the bins are then drawn so that they keep the order (`ordered_numbers.py`).
+are. The numbers in the bins are then drawn so that they keep the order (`people_draw.py`).
 Where an order goes on through bins, as in a <= b <= c, what follows is held, too: a <= c. So every
 possible combination of bins has numbers that keep all orders (shortest paths solve systems of
 differences, Bellman 1958).

@@ -9,10 +9,22 @@ from functools import cached_property, lru_cache
 
 from stream_dp.study import Neighbours
 
-from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PAIR, CostTable
-from .coupled_gains import coupled_gains
-from .coupled_strategy import CoupledRows, Floats, Integers, coupled_strategy
-from .open_strategy import OpenStrategy, open_costs
+from .coupled_strategy import (
+    CoupledRows,
+    Floats,
+    Integers,
+    OpenStrategy,
+    coupled_strategy,
+    open_costs,
+)
+from .coupled_tables import (
+    PERIODS,
+    PRIVATE_PAIR,
+    PRIVATE_SINGLE,
+    PUBLIC_PAIR,
+    CostTable,
+    coupled_gains,
+)
 from .refined_strategy import MOST_REFINED, RefinedStrategy, refined_strategy
 
 
@@ -69,7 +81,7 @@ class CoupledBudget:
         """The worst squared change of the rows of periods 1..t for every t (`table_cost`).
 
         A replaced person leaves or enters up to `crossed` strata, each at the cost of add_remove.
-        Without a horizon the costs are upper bounds (`open_strategy.py`).
+        Without a horizon the costs are upper bounds (`coupled_strategy.py`).
         """
         costs = [self._cost(t) for t in range(1, self.horizon + 1)]
         return tuple(map(Fraction, open_costs(costs) if self.open else costs))

@@ -32,8 +32,6 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from .coupled_cost_table import CostTable
-from .coupled_gains import gains_of
 from .coupled_strategy import (
     DIGITS,
     CoupledRows,
@@ -42,6 +40,7 @@ from .coupled_strategy import (
     Integers,
     coupled_strategy,
 )
+from .coupled_tables import CostTable, gains_of
 
 TABLE = "refined_totals.xz"
 _SHORT = (*range(2, 26), 28, 31, 34, 37, 41, 45, 49)

@@ -16,12 +16,12 @@ from stream_dp.log.records import Records, binary_array
 from stream_dp.study import Study
 from stream_dp.study.run_settings import Input
 
+from ..accounting import Reason, RejectedRecord
 from ..cells import Cells
-from ..rejection_reasons import Reason, RejectedRecord
 from ..report_decoding import CHANGED_INPUT, LARGEST_REPORT, Decoder, Templates, sized_records
 from ..report_judging import LONGEST_ID, plain_text
 from ..schema_use import ReadAs
-from .odd_values import Odd
+from .period_values import Odd
 from .record_contents import Content, after_id, event_data, json_value, opened, payload, schema_id
 from .row_changes import Report, RowChanges
 from .row_mapping import MappedReport, Said, report_in_envelope

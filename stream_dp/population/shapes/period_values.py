@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import cache, lru_cache
 
 from stream_dp.study.date_formats import NUMBERS
@@ -10,7 +11,17 @@ from stream_dp.study.period_texts import PeriodTexts
 from stream_dp.study.periods import CLOCK_UNITS, Periods
 
 from .column_types import TIMES
-from .odd_values import Odd
+
+
+class Odd(Enum):
+    """Stands for a value other than text, whole numbers and null. Every attribute rejects it.
+
+    ZONELESS: stands for a time whose period only a zone would decide.
+    """
+
+    VALUE = "odd"
+    ZONELESS = "zoneless"
+
 
 LOCAL = "local-"  # in the name of a type: the time has no zone
 _EARLIEST, _LATEST = "Etc/GMT+12", "Etc/GMT-14"  # the clocks that are the furthest apart

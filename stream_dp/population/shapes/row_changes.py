@@ -15,9 +15,9 @@ from msgspec import UNSET
 from stream_dp.study import Study
 from stream_dp.study.run_settings import Input
 
-from ..rejection_reasons import Reason
+from ..accounting import Reason
 from .column_types import plain_value
-from .odd_values import Odd
+from .period_values import Odd
 from .record_contents import Content, ContentSchema, opened
 from .row_mapping import MappedReport, Place, Row, RowReader, RowTypes, column_reader
 

@@ -16,8 +16,7 @@ from stream_dp.study.run_settings import Input
 
 from ..report_judging import whole_number
 from .column_types import ColumnType, column_defaults, column_type, plain_value
-from .odd_values import Odd
-from .period_values import PeriodValues
+from .period_values import Odd, PeriodValues
 from .record_contents import ContentSchema
 
 Row: TypeAlias = Mapping[str, object]

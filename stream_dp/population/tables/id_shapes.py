@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stream_dp.study.declared_sections import Ids
 from stream_dp.study.id_forms import ANY_FORM, IdForm
 
-from ..text_bytes import bytes_of, text_bytes
+from ..celltext import bytes_of, text_bytes
 
 DIGITS = "9"
 MOST_SHAPES = 8  # ids of more shapes than these follow no rule

@@ -24,8 +24,7 @@ from stream_dp.study.number_texts import WholeNumbers
 from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
-from ..celltext import DAMAGED, cell_text, id_text, paired_ids
-from ..text_bytes import bytes_of, has_byte
+from ..celltext import DAMAGED, bytes_of, cell_text, has_byte, id_text, paired_ids
 from .column_layout import Header, TableLayout, read_header
 from .id_shapes import Mask, ReadIds, read_ids
 from .labelled_files import file_labels

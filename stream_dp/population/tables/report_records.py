@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from stream_dp.study.declared_sections import Ids
 
+from ..celltext import bytes_of, has_byte
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
-from ..text_bytes import bytes_of, has_byte
 from .reading import ReportColumns
 from .table_reading import ReportRow, reports_of
 

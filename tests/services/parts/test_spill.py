@@ -16,7 +16,7 @@ from kit.parts import PartsFolder
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.sealing import Keyring
-from stream_dp.population.split import Part
+from stream_dp.population.cells import Part
 from stream_dp.services.parts import close_tasks
 from stream_dp.services.parts.close_tasks import Closing, Range, Source, close, decode, leave
 from stream_dp.services.parts.decoding_tasks import Spilled, SpilledPart, close_spilled, spill

@@ -1,14 +1,20 @@
-"""Variances of the sums of the coupled measurement over that of its noise, from a table.
+"""Costs of the coupled measurement, and variances of its sums over that of its noise, from tables.
 
-`CoupledStrategy.variances` computes them with a linear algebra library. That takes 10 seconds for
-`LONGEST` periods, and the last digits depend on the machine. So the table has them for every number
-of periods, rounded up to 15 binary digits: no standard error is too small, and none is more than
-0.004 % too large. `python -m kit.coupled_gains` in `tests` writes the table.
+`CoupledStrategy.variances` computes the variances with a linear algebra library. That takes 10
+seconds for `LONGEST` periods, and the last digits depend on the machine. So the table has them for
+every number of periods, rounded up to 15 binary digits: no standard error is too small, and none is
+more than 0.004 % too large. `python -m kit.coupled_gains` in `tests` writes the table.
+
+Costs are in squared units of the rows. `HistoryCosts` (`tests/kit/coupled_costs.py`) computes the
+same whole numbers, in seconds for a pair at 120 periods and in minutes above 300. A compiled copy
+of its inner loop made `coupled_costs.json`.
 """
 
 from __future__ import annotations
 
+import json
 import lzma
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -16,6 +22,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .coupled_strategy import Floats
+
+PERIODS: tuple[int, ...] = (*range(1, 301), *range(325, 576, 25), 610)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostTable:
+    """Exact costs by number of periods.
+
+    without_entries: of `PERIODS`
+    with_entries: of 1, 2, .. periods
+    """
+
+    without_entries: tuple[int, ...]
+    with_entries: tuple[int, ...]
+
+
+_TABLES = json.loads(files(__package__).joinpath("coupled_costs.json").read_bytes())
+PRIVATE_SINGLE, PRIVATE_PAIR, PUBLIC_PAIR = (
+    CostTable(**{part: tuple(costs) for part, costs in _TABLES[name].items()})
+    for name in ("private_single", "private_pair", "public_pair")
+)
+"""One person is added or removed, or replaced; the number of people is private, or public."""
+
 
 TABLES = {False: "coupled_gains.xz", True: "open_gains.xz"}  # by whether there is no horizon
 LONGEST = 601  # periods: 600 with entries
