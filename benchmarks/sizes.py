@@ -40,9 +40,8 @@ from data_sets import data_file
 from kit.region_trees import hawaii, tree
 from result_file import record
 
-from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
+from stream_dp.batch.sizes.histogram import Regions, Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import Merge
-from stream_dp.batch.sizes.regions import Regions
 from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import (
     LevelPlan,

@@ -18,8 +18,7 @@ from tqdm import tqdm
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.groups.workload.candidates import declared_workload
 from stream_dp.batch.people.people_table import People, present_rows, study_people
-from stream_dp.batch.people_events import with_events
-from stream_dp.batch.synthesizer import Known, release_domain
+from stream_dp.batch.synthesizer import Known, release_domain, with_events
 from stream_dp.continual.mechanisms import mechanism, patterns_part
 from stream_dp.continual.window.open_residuals import OpenResiduals
 from stream_dp.continual.window.window import FixedWindow

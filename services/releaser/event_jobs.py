@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.kinds import load_synthesizer
-from stream_dp.batch.people_events import with_events
-from stream_dp.batch.synthesizer import FitContext
+from stream_dp.batch.synthesizer import FitContext, with_events
 from stream_dp.errors import UserError
 from stream_dp.population.population import Population, symbols_of
 from stream_dp.release.published_tables import (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.batch.sizes.declared_sizes import declared_plan, fit_release, title
-from stream_dp.batch.sizes.regions import Regions
+from stream_dp.batch.sizes.histogram import Regions
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
 from stream_dp.population.population import Population, slots_by_hash, symbols_of

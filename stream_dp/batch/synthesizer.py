@@ -26,7 +26,7 @@ from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import ABSENT
 from stream_dp.study.group_releases import BatchRelease, EventsRelease, Groups
 
-from .data.domain import Column, Domain, Roles
+from .data.domain import Column, Domain, Hierarchy, Roles
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,3 +262,25 @@ def roles_domain(groups: Groups) -> Domain:
         children=declared.children,
     )
     return Domain((), (Column(declared.column, declared.values),), groups.most, roles)
+
+
+def with_events(
+    attributes: Mapping[str, Attribute], release: EventsRelease, answers: NDArray[np.integer]
+) -> Hierarchy:
+    """People with their events; one row changes one person.
+
+    answers: codes (people, attributes), in the order of `release.names`. An event whose first
+        column is 'absent' does not count.
+
+    Raises ValueError for codes outside the attributes.
+    """
+    domain = events_domain(attributes, release)
+    most, columns = domain.most, len(domain.person)
+    people = answers[:, : len(domain.group)]
+    slots = answers[:, len(domain.group) :].reshape(len(answers), columns, most)
+    present = slots[:, 0] < len(domain.person[0].values)  # 'absent' is the last code
+    sizes = present.sum(axis=1)
+    events = slots.transpose(0, 2, 1)[present]
+    return Hierarchy(
+        domain, np.column_stack([people, sizes]), events, np.repeat(np.arange(len(answers)), sizes)
+    )

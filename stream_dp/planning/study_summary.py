@@ -18,10 +18,10 @@ from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
 from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import DataSetRelease, Family, Study
-from stream_dp.study.adult_ages import rule_advice
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, DeclaredRelease, Registry
 from stream_dp.study.function_advice import function_advice
 from stream_dp.study.plugins import package_words
+from stream_dp.study.structural_rules import rule_advice
 
 from .expected_errors import ExpectedError, PlannedStreams, last_errors, response_words
 from .group_errors import (

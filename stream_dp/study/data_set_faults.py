@@ -13,7 +13,6 @@ from math import prod
 
 from stream_dp.errors import UserError
 
-from .adult_ages import read_group_rules
 from .attribute import Attribute
 from .column_rules import column_rule_faults
 from .families import Kind
@@ -36,7 +35,7 @@ from .place_releases import (
     RESERVED_COLUMNS,
     SizesRelease,
 )
-from .structural_rules import rule_faults
+from .structural_rules import read_group_rules, rule_faults
 from .study import Sections, Study
 from .table_releases import DataSetRelease, Derived, MatchRelease, PeopleRelease, size_faults
 from .thresholds import linear_faults

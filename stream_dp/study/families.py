@@ -373,8 +373,8 @@ class Kind(PluggedEnum):
             about="A weight for every group that can be, of small domains only.",
             mechanism="multiplicative weights over groups and members (MWEM)",
             settings=("rounds", "per_round", "ways", "relations", "rules"),
-            fit="groups.mwem.mwem:fit_mwem",
-            limits="groups.mwem.grouptypes:require_few_types",
+            fit="groups.mwem:fit_mwem",
+            limits="groups.mwem:require_few_types",
             jax=False,
         ),
     )

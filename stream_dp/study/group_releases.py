@@ -16,11 +16,10 @@ from pydantic import Field
 
 from stream_dp.errors import UserError
 
-from .adult_ages import read_group_rules
 from .families import Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Symbol
 from .plugins import AS_IT_IS
-from .structural_rules import Rule
+from .structural_rules import Rule, read_group_rules
 from .table_releases import NoneIfEmpty, PastAnswer, RuleText, TableRelease, rule_text
 
 # Reserved names of columns: a member's group, an event's person, and a group's size.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.groups.hpd import product_answers
 from stream_dp.batch.groups.hpd.model_arrays import encode_queries, model_layout, pack_queries
-from stream_dp.batch.groups.mwem.mwem import contributions
+from stream_dp.batch.groups.mwem import contributions
 from stream_dp.batch.groups.workload.candidates import relation_base
 from stream_dp.batch.groups.workload.exact_counts import exact_answers, marginal_counts
 from stream_dp.batch.groups.workload.head_leads import band_starts, lead_columns

@@ -10,7 +10,7 @@ from grouped import ALIKE, CHILD, HEAD, OTHER, RELATED, SPOUSE_ROLE, count
 from kit import small_groups
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.groups.mwem import grouptypes, mwem
+from stream_dp.batch.groups import mwem
 from stream_dp.batch.groups.workload.candidates import marginal_workload
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
@@ -48,19 +48,19 @@ def groups_of(domain):
     "domain", [small_groups.DOMAIN, KIN, CLOSE], ids=["alike", "kin", "nobody else"]
 )
 def test_types_are_all_groups_up_to_order(domain):
-    types, weights = grouptypes.group_types(domain)
+    types, weights = mwem.group_types(domain)
     present = [
         (tuple(g[:-1].tolist()), tuple(sorted(map(tuple, types.people[a:b].tolist()))))
         for g, a, b in zip(types.groups, types.starts, types.starts[1:], strict=False)
     ]
     wanted = {(g, tuple(sorted(m))) for g, m in groups_of(domain)}
-    assert len(present) == len(set(present)) == grouptypes.type_count(domain)
+    assert len(present) == len(set(present)) == mwem.type_count(domain)
     assert set(present) == wanted
     assert abs(weights.sum() - 1) < 1e-12
 
 
 def test_before_anything_is_known_members_are_uniform_and_independent():
-    types, weights = grouptypes.group_types(small_groups.DOMAIN)
+    types, weights = mwem.group_types(small_groups.DOMAIN)
     orders = {}
     for attributes, members in groups_of(small_groups.DOMAIN):
         key = attributes, tuple(sorted(members))
@@ -74,7 +74,7 @@ def test_before_anything_is_known_members_are_uniform_and_independent():
 
 @pytest.mark.parametrize("domain", [small_groups.DOMAIN, KIN], ids=["alike", "kin"])
 def test_what_each_type_adds_is_counted_one_by_one(domain):
-    types, _ = grouptypes.group_types(domain)
+    types, _ = mwem.group_types(domain)
     levels = range(5 if domain.roles else 2)
     queries = marginal_workload(all_marginals(domain, 2, levels)).queries
     rng = np.random.default_rng(0)
@@ -89,7 +89,7 @@ def test_what_each_type_adds_is_counted_one_by_one(domain):
 def plain(truth, fitted, passes):
     """The weights after the same rounds, by loops over types, queries and replays."""
     work = fitted.workload
-    types, weights = grouptypes.group_types(work.domain)
+    types, weights = mwem.group_types(work.domain)
     rows = fitted.answers.rows.tolist()
     adds = {i: [count(types.part(g, g + 1), work.queries, i) for g in range(types.G)] for i in rows}
     h = weights.tolist()
@@ -166,6 +166,6 @@ def test_it_learns_what_there_is_to_learn_and_repeats_itself():
 def test_domains_that_are_too_large_are_refused_with_their_size():
     person = tuple(Column(f"p{i}", tuple(range(10))) for i in range(3))
     with pytest.raises(UserError, match="501,500 are more than 200,000"):
-        grouptypes.require_few_types(Domain((), person, 2))
-    assert grouptypes.type_count(ALIKE) == 6 * 209
-    assert grouptypes.type_count(RELATED) > 10_000
+        mwem.require_few_types(Domain((), person, 2))
+    assert mwem.type_count(ALIKE) == 6 * 209
+    assert mwem.type_count(RELATED) > 10_000

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.data.kept_rules import groups_that_break
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles, groups_that_break
 from stream_dp.batch.groups.hpd.adam import FitSummary
 from stream_dp.batch.groups.hpd.product_mixture import HPD
-from stream_dp.batch.groups.mwem.grouptypes import group_types
+from stream_dp.batch.groups.mwem import group_types
 from stream_dp.batch.groups.workload import exact_counts as exact
 from stream_dp.batch.groups.workload.queries import GROUP, HAS_CHILD, PERSON, Marginal, Queries
 from stream_dp.batch.kinds import load_synthesizer

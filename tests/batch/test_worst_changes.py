@@ -19,8 +19,7 @@ from stream_dp.batch.groups.workload.candidates import (
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
 from stream_dp.batch.groups.workload.sensitivity import squared_sensitivity
 from stream_dp.batch.groups.workload.worst_changes import worst_changes
-from stream_dp.batch.rounds.phases import Everything
-from stream_dp.batch.rounds.precision_scale import total
+from stream_dp.batch.rounds.phases import Everything, total
 
 
 def columns(letter, sizes):

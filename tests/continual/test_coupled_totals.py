@@ -24,7 +24,7 @@ from stream_dp.continual.cumulative.coupled_tables import (
     coupled_gains,
 )
 from stream_dp.continual.cumulative.cumulative import Cumulative
-from stream_dp.continual.cumulative.lower_bounds import LEAST_RMSE
+from stream_dp.continual.cumulative.cumulative_design import LEAST_RMSE
 from stream_dp.continual.stored_design import NONE
 from stream_dp.study.panel_releases import MOST_TOTALS
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from stream_dp.batch.sizes.histogram import Sizes
-from stream_dp.batch.sizes.regions import Regions
+from stream_dp.batch.sizes.histogram import Regions, Sizes
 
 BLOCKS = Path(__file__).parents[3] / "shared/data/blocks/hawaii_2010_blocks.csv"
 

@@ -1,8 +1,9 @@
-"""Lower bounds of the errors of totals, and the table of `lower_bounds.py`.
+"""Lower bounds of the errors of totals, and the table of `cumulative_design.py`.
 
 `python -m kit.totals_bounds` recomputes the bounds from the measures in `totals_measures.json` and
-prints the table; it takes 2 CPU minutes. The proof is in `lower_bounds.py`. A measure is a mixture
-of birth processes: of a person with b events before period t, the chance of an event at t is
+prints the table; it takes 2 CPU minutes. The proof is in `cumulative_design.py`. A measure is a
+mixture of birth processes: of a person with b events before period t, the chance of an event at t
+is
 
     .02 + .96 / (1 + exp(-theta . features(b, t))).
 

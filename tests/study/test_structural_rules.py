@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
-from stream_dp.study.adult_ages import AGES as AGES_OF_MAJORITY
-from stream_dp.study.adult_ages import read_group_rules
+from stream_dp.study.structural_rules import AGES as AGES_OF_MAJORITY
 from stream_dp.study.structural_rules import (
     MOST_RULES,
     Rule,
     Variable,
     column_numbers,
     least_solution,
+    read_group_rules,
     rule_faults,
 )
 

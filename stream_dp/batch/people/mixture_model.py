@@ -15,7 +15,7 @@ The people of a mixture may be weighted to meet linear thresholds of numbers (`p
 The histograms of the projections, and of each with each label, are measured as residuals beside
 those of the columns. The projections are further columns of one table, so the costs are those of
 `residual_counts.py`. Under replacement its maximum runs over the patterns of agreeing columns that
-numbers can have (`possible_patterns.py`), or over all patterns if the numbers have many values.
+numbers can have (`residual_counts.py`), or over all patterns if the numbers have many values.
 The mixture of blocks is fitted to the columns alone. People drawn from it get weights until the
 histograms of projections and of single columns are met as far as their noise shows a difference;
 synthetic people are drawn by these weights.

@@ -41,12 +41,11 @@ from numpy.typing import NDArray
 
 from stream_dp.privacy.zcdp import gaussian_rho
 
-from ..rounds.phases import Everything, PrivacyFilter
-from ..rounds.precision_scale import least_scale, total, with_precisions
-from .possible_patterns import PossiblePatterns
+from ..rounds.phases import Everything, PrivacyFilter, least_scale, total, with_precisions
 from .residual_counts import (
     AgreementPatterns,
     Columns,
+    PossiblePatterns,
     Precisions,
     Residuals,
     largest_term,

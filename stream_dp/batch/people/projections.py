@@ -30,8 +30,7 @@ from stream_dp.study.thresholds import MOST_SUM, Linear
 from ..data.domain import Codes, Column, Int64Array
 from .all_pairs import MOST_TRIPLE, label_columns
 from .people_table import People, PeopleDomain
-from .possible_patterns import DependentColumns
-from .residual_counts import Columns, Residuals, all_residuals
+from .residual_counts import Columns, DependentColumns, Residuals, all_residuals
 
 CELLS = 16  # of a projection without declared thresholds
 _DRAWS = 4096  # of the reference

@@ -32,6 +32,13 @@ the maximum within 2^-40 of that is computed again as fractions: the result is t
 
 With more than MOST_PATTERNS patterns each A counts with its own largest term, 1 + 1 / (least
 n_i - 1) times prod n_i (n_i - 1), an upper bound.
+
+Columns may be functions of the same numbers (`PossiblePatterns`). The bin of a number and the cells
+of its sums (`projections.py`) depend on each other: two rows that agree in all numbers agree in
+every sum. So not every pattern of agreement of these columns has a pair of rows. If the numbers
+have few values, all pairs of rows are compared, and the costs of all possible patterns. The other
+columns agree or not, whatever the numbers are; of those that are alike it only matters how many
+agree. So the largest cost is the exact maximum over all pairs of rows.
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb, prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +59,6 @@ from ..data.domain import Columns as Columns
 from ..data.domain import Int64Array
 from ..rounds.phases import candidate_rows
 from .people_table import People, PeopleDomain
-
-if TYPE_CHECKING:
-    from .possible_patterns import DependentColumns
 
 MOST_PATTERNS = 1 << 20  # patterns that are compared: those of 20 columns of which no two are alike
 _ROUNDING = 2.0**-40  # of the sum of absolute terms
@@ -344,3 +348,102 @@ def centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
     for axis in range(values.ndim):
         values = values - values.mean(axis, keepdims=True)
     return values
+
+
+_MOST_ROWS = 1 << 11  # rows of which all pairs are compared
+
+
+@dataclass(frozen=True, eq=False)
+class DependentColumns:
+    """Columns that depend on each other.
+
+    columns: in increasing order.
+    patterns: (patterns, columns), whether they agree: of all pairs of rows. None if there are too
+        many rows to compare.
+    """
+
+    columns: Columns
+    patterns: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, columns: Columns, rows: Int64Array) -> DependentColumns:
+        """The patterns of all pairs of rows. rows: (rows, columns), the codes of all rows."""
+        distinct = np.unique(rows, axis=0)
+        if len(distinct) > _MOST_ROWS or len(columns) > 62:
+            return cls(columns, None)
+        found = set[int]()
+        for row in distinct:
+            agree = (distinct == row) @ (np.int64(1) << np.arange(len(columns)))
+            found.update(np.unique(agree).tolist())
+        bits = np.array(sorted(found), np.int64)[:, None] >> np.arange(len(columns))
+        return cls(columns, (bits & 1).astype(np.bool_))
+
+
+@dataclass(frozen=True, eq=False)
+class PossiblePatterns(AgreementPatterns):
+    """The patterns of agreement that pairs of rows have. dependent: with its patterns."""
+
+    dependent: DependentColumns
+
+    @cached_property
+    def _free(self) -> list[Columns]:
+        """The measured columns that depend on no other, by class."""
+        dependent = {*self.dependent.columns}
+        free = (tuple(c for c in members if c not in dependent) for members in self.classes)
+        return [members for members in free if members]
+
+    @property
+    def few(self) -> bool:
+        return self.dependent.patterns is not None and prod(self._shape) <= MOST_PATTERNS
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The number of patterns of dependent columns, and of counts of each class of the others.
+
+        Of alike columns it only matters how many agree.
+        """
+        assert self.dependent.patterns is not None
+        return (len(self.dependent.patterns), *(len(members) + 1 for members in self._free))
+
+    @cached_property
+    def _agreeing(self) -> dict[int, NDArray[np.bool_]]:
+        """By column, whether it agrees in each pattern."""
+        assert self.dependent.patterns is not None
+        pattern, *counts = np.unravel_index(np.arange(prod(self._shape)), self._shape)
+        agreeing = self.dependent.patterns[pattern].T
+        return {
+            **dict(zip(self.dependent.columns, agreeing, strict=True)),
+            **{
+                column: count > place
+                for members, count in zip(self._free, counts, strict=True)
+                for place, column in enumerate(members)
+            },
+        }
+
+    def _profiles(self, precisions: Mapping[Columns, Fraction]) -> dict[Profile, Fraction]:
+        return dict(precisions)
+
+    def _costs(self, profiles: Mapping[Profile, Fraction]) -> tuple[Costs, float]:
+        bound, values = 0.0, np.zeros(prod(self._shape))
+        factors = {
+            c: np.where(agree, float(self.sizes[c] * (self.sizes[c] - 1)), -float(self.sizes[c]))
+            for c, agree in self._agreeing.items()
+        }
+        for columns, precision in profiles.items():
+            bound += float(precision) * prod(self.sizes[c] * (self.sizes[c] - 1) for c in columns)
+            term = np.full(len(values), float(precision))
+            for c in columns:
+                term *= factors[c]
+            values += term
+        return bound - values, bound
+
+    def _cost(self, profiles: Mapping[Profile, Fraction], agreeing: Sequence[int]) -> Fraction:
+        (pattern,), cost = agreeing, Fraction(0)
+        for columns, precision in profiles.items():
+            norms = [self.sizes[c] * (self.sizes[c] - 1) for c in columns]
+            inner = (
+                norm if self._agreeing[c][pattern] else -self.sizes[c]
+                for c, norm in zip(columns, norms, strict=True)
+            )
+            cost += (prod(norms) - prod(inner)) * precision
+        return cost

@@ -14,8 +14,8 @@ from stream_dp.study.place_releases import sizes_title, squared_change
 from ..planned_phases import FitPlan, PlannedPhase
 from ..rounds.phases import CHARGES
 from ..synthesizer import FitContext
+from .histogram import Regions
 from .region_tables import ALL, counted_regions, require_feasible
-from .regions import Regions
 from .sizes_fit import FittedLevels, fit_levels
 from .sizes_plan import LevelChoice, LevelPlan, SizesPlan, default_methods, level_plan
 

@@ -27,8 +27,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .histogram import Estimate, Int64Array, LevelSizes, Sizes
-from .regions import Regions
+from .histogram import Estimate, Int64Array, LevelSizes, Regions, Sizes
 from .sizes_plan import MeasuredLevel
 
 

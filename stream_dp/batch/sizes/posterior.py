@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .chains import Chain, Counts, Evidence, Floats, chain, counts_of, prior_slope
-from .histogram import Int64Array, LevelSizes, Sizes
-from .regions import Regions
+from .histogram import Int64Array, LevelSizes, Regions, Sizes
 from .sizes_plan import MeasuredLevel
 
 MOST_CELLS = 1 << 26  # weights of all chains together

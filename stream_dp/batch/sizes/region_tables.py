@@ -20,8 +20,7 @@ from stream_dp.study.place_releases import RELATIONS
 
 from ..data.hierarchy_tables import text_column
 from ..synthesizer import FitContext
-from .histogram import Sizes
-from .regions import Regions
+from .histogram import Regions, Sizes
 from .size_estimates import METHODS
 from .sizes_fit import FittedLevels, fit_levels
 from .sizes_plan import SizesPlan, default_methods, level_plan, omniscient_error

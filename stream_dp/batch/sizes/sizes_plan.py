@@ -23,8 +23,7 @@ from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study.place_releases import geometric_cost, geometric_decay, squared_change
 
-from .histogram import Estimate, Int64Array
-from .regions import Regions
+from .histogram import Estimate, Int64Array, Regions
 from .size_estimates import METHODS
 
 CHOICE = Fraction(1, 5)  # the share of a level's budget that a choice between methods costs

@@ -37,8 +37,8 @@ from stream_dp.panel import Columns, window_symbols
 from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study import JointRelease, Neighbours, Strategy, Study
 
-from ..cumulative.cumulative import Cumulative
-from ..cumulative.cumulative_state import (
+from ..cumulative.cumulative import (
+    Cumulative,
     CumulativeState,
     packed_totals,
     panel_sums,
@@ -58,8 +58,7 @@ from ..repeatable_products import product
 from ..stored_design import NONE, StoredDesign
 from ..window.fitted_targets import LEAST, round_to_sums
 from ..window.panel_fit import nearest_on_simplex
-from ..window.window import FixedWindow, WindowObservation
-from ..window.window_state import WindowState
+from ..window.window import FixedWindow, WindowObservation, WindowState
 from .joint_fit import Sums, nearest_first, nearest_later, rounded_moves, rounded_to_total
 from .reconciliation import Reconciliation
 

@@ -28,8 +28,7 @@ from stream_dp.study.structural_rules import (
     least_solution,
 )
 
-from ...data.domain import Domain
-from ...data.kept_rules import column_numbers
+from ...data.domain import Domain, column_numbers
 from .model_arrays import Array, ModelLayout
 
 LACKING = 0.3  # of rows, those without a role, or without a number, that rules compare

@@ -31,8 +31,14 @@ from stream_dp.study.group_releases import HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
 from ...rounds.annealing import Phase
-from ...rounds.phases import NoisyAnswers, Rounds, candidate_rows
-from ...rounds.precision_scale import least_scale, total, with_precisions
+from ...rounds.phases import (
+    NoisyAnswers,
+    Rounds,
+    candidate_rows,
+    least_scale,
+    total,
+    with_precisions,
+)
 from .exact_counts import exact_answers
 from .head_leads import lead_columns
 from .queries import (

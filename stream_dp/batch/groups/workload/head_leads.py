@@ -12,8 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...data.domain import Domain, Hierarchy, Int64Array
-from ...data.kept_rules import numbers_by_code
+from ...data.domain import Domain, Hierarchy, Int64Array, numbers_by_code
 
 LEAST_NUMBERS = 4  # of a column with leads: two or three numbers are rather codes than amounts
 

@@ -50,7 +50,7 @@ from math import prod
 import numpy as np
 
 from ...data.domain import Domain
-from ...rounds.precision_scale import total
+from ...rounds.phases import total
 from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
 from .sensitivity import squared_sensitivity
 

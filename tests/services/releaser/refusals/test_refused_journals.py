@@ -12,9 +12,9 @@ import pytest
 from kit.journals import CLOSED_PERIODS, position_of, rewrite
 from kit.panels import Noiseless, StudyFolder, markers
 
-from stream_dp.continual.cumulative.cumulative_state import STATE_VERSION as totals
+from stream_dp.continual.cumulative.cumulative import STATE_VERSION as totals
 from stream_dp.continual.mechanism_interface import PackedState
-from stream_dp.continual.window.window_state import STATE_VERSION as windows
+from stream_dp.continual.window.window import STATE_VERSION as windows
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message
 from stream_dp.privacy.noise import SystemNoise
