@@ -12,7 +12,7 @@ from kit.small_groups import DOMAIN, Silent
 from kit.small_groups import hierarchy as small
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.groups.mwem import mwem
+from stream_dp.batch.groups import mwem
 from stream_dp.batch.groups.workload.candidates import default_marginals, marginal_workload
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, SPOUSE, Marginal, Queries

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.groups.mwem import mwem
+from stream_dp.batch.groups import mwem
 from stream_dp.batch.groups.workload.candidates import default_marginals
 from stream_dp.batch.groups.workload.queries import HAS_CHILD, HAS_PARENT, SPOUSE, Marginal
 from stream_dp.batch.synthesizer import FitContext
