@@ -3,6 +3,22 @@
 The statements of certificates are compared with the plan of their study. The texts of a certificate
 are its guarantee in words. They are those of the plan in message 0, which is computed again from
 the study, so that an untrusted writer of a log can state no others.
+
+A log agrees with its plan if, for every certificate,
+
+- `study_hash` is the hash of the declaration in message 0;
+- `rho` is the plan's charge of the release and period, as a fraction;
+- `fused_with` has exactly the periods before its own in the charges of a fused release, and is
+  absent otherwise. Each rho in it is 0 or the plan's charge. A table that it names brings all
+  tables with it that this table itself is fused with;
+- `rho_spent` is the cost of all releases so far and of every rho in the lists `fused_with`, each
+  table once, published or not, and of the gate up to the largest `number`. Charges without a
+  stratum add up. Those of strata add up for each value, and of an attribute the largest sum counts.
+  The cost is at most the study's `rho`;
+- `epsilon_spent`, `least_epsilon_spent` and `least_epsilon_total` follow from the spent and the
+  total rho, rounded up to 6 decimals;
+- all certificates of a panel have the same `rows`. Their `columns` together are the periods from
+  the release's first on, each once and in order, and the last of each is its `period`.
 """
 
 from __future__ import annotations
