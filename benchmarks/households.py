@@ -43,7 +43,7 @@ from result_file import record
 from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.groups.workload.candidates import default_marginals
-from stream_dp.batch.groups.workload.exact_counts import marginal_counts
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
 from stream_dp.batch.groups.workload.queries import SPOUSE, Marginal, Queries
 from stream_dp.batch.synthesizer import FitContext
@@ -237,7 +237,8 @@ def in_points(each: np.ndarray) -> str:
 def of_one_sex(hierarchy: Hierarchy) -> float:
     """The share of couples."""
     sex = [c.name for c in hierarchy.domain.person].index("sex")
-    counts = marginal_counts(hierarchy, Marginal(hierarchy.domain, SPOUSE, (), (sex,), (sex,)))
+    couples = Marginal(hierarchy.domain, SPOUSE, (), (sex,), (sex,))
+    counts = exact_answers(hierarchy, couples.queries())
     return float((counts[0] + counts[3]) / counts.sum())
 
 

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.groups.workload.exact_counts import MEMORY, exact_answers
 from stream_dp.batch.groups.workload.queries import (
     COUPLE,
     FREE,
@@ -128,3 +129,8 @@ def count(hierarchy, queries, i):
                 theirs = relatives(level, m, members, role)
                 total += any(has(members[r], relative) for r in theirs)
     return total
+
+
+def marginal_counts(hierarchy, marginal, memory=MEMORY):
+    """The exact counts of all cells of a marginal."""
+    return exact_answers(hierarchy, marginal.queries(), memory)

@@ -39,18 +39,13 @@ def test_answers_are_what_a_plain_count_finds(name, data):
 @pytest.mark.parametrize("name", DOMAINS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_small_portions_and_full_marginals_say_the_same(name, data):
+def test_small_portions_say_the_same(name, data):
     hierarchy = data.draw(grouped.hierarchies(DOMAINS[name]))
     k = data.draw(st.integers(0, 3))
     marginals = all_marginals(DOMAINS[name], k, LEVELS[name])
     queries = Queries.joined(m.queries() for m in (*marginals, Marginal(DOMAINS[name], GROUP)))
     answers = exact.exact_answers(hierarchy, queries)
     assert answers.tolist() == exact.exact_answers(hierarchy, queries, memory=1).tolist()
-    tables = [
-        exact.marginal_counts(hierarchy, m, memory=data.draw(st.sampled_from([1, 1 << 20])))
-        for m in marginals
-    ]
-    assert np.concatenate([*tables, [hierarchy.G]]).tolist() == answers.tolist()
 
 
 @settings(max_examples=20)

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from grouped import marginal_counts
 
 from stream_dp.batch.data.domain import Column, Domain
-from stream_dp.batch.groups.workload.exact_counts import exact_answers, marginal_counts
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import (
     GROUP,
     HAS_CHILD,

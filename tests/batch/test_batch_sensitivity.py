@@ -6,12 +6,11 @@ from itertools import combinations_with_replacement, product
 import grouped
 import numpy as np
 import pytest
-from grouped import CHILD, HEAD, OTHER, SPOUSE_ROLE
+from grouped import CHILD, HEAD, OTHER, SPOUSE_ROLE, marginal_counts
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.groups.workload.exact_counts import marginal_counts
 from stream_dp.batch.groups.workload.queries import (
     COUPLE,
     GROUP,

@@ -5,12 +5,12 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from grouped import marginal_counts
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.groups.workload.candidates import (
     marginal_workload,
 )
-from stream_dp.batch.groups.workload.exact_counts import marginal_counts
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, all_marginals
 from stream_dp.batch.groups.workload.sensitivity import error_sensitivity, squared_sensitivity
 from stream_dp.errors import UserError

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, product
 import jax
 import numpy as np
 import pytest
-from grouped import CHILD, HEAD, OTHER, SPOUSE_ROLE, hierarchies
+from grouped import CHILD, HEAD, OTHER, SPOUSE_ROLE, hierarchies, marginal_counts
 from households import households, random_logits
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ from stream_dp.batch.groups.hpd import product_answers
 from stream_dp.batch.groups.hpd.model_arrays import encode_queries, model_layout, pack_queries
 from stream_dp.batch.groups.mwem import contributions
 from stream_dp.batch.groups.workload.candidates import relation_base
-from stream_dp.batch.groups.workload.exact_counts import exact_answers, marginal_counts
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.head_leads import band_starts, lead_columns
 from stream_dp.batch.groups.workload.queries import FREE, LEAD, PERSON, Marginal, Queries
 from stream_dp.batch.groups.workload.sensitivity import error_sensitivity, squared_sensitivity

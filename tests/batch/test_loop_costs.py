@@ -247,15 +247,3 @@ def test_rho_of_an_epsilon(eps):
     delta = Fraction(1, 10**9)
     rho = rho_within(Fraction(eps), delta)
     assert float(eps) - 2e-6 < float(epsilon(rho, delta)) <= float(eps)
-
-
-def test_plans_that_leave_nothing_are_refused():
-    for wrong in (
-        {"rho": Fraction(0)},
-        {"selection": Fraction(1)},
-        {"opening": Fraction(0)},
-        {"rounds": 0},
-        {"per_round": 0},
-    ):
-        with pytest.raises(ValueError):
-            AdaptivePlan(**{"rho": Fraction(1), "rounds": 1, **wrong})

@@ -144,7 +144,7 @@ def test_rounds_end_and_spend_no_more_than_there_is(rho, rounds, picks, course):
     for learnt, some in course:
         chosen = phase.candidates[: min(some, picks)]
         full &= len(chosen) == picks
-        spent += phase.cost(pairs, chosen)
+        spent += phase.charged(pairs, chosen).spent - phase.before.spent
         each = phase.each
         assert last is None or each >= last
         phase, last = phase.after(pairs, chosen), each
@@ -259,15 +259,13 @@ def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
             assert len(dying.recorded) > len(before)
             before = [*dying.recorded]
     assert dying.recorded[: len(before)] == before
-    spent = sum(
-        (
-            phase.cost(end.workload, picked)
-            for phase, picked in zip(
-                phases_of(people, end, dying.recorded), end.picked, strict=True
-            )
-        ),
-        Fraction(0),
-    )
+    spent = Fraction(0)
+    phases = phases_of(people, end, dying.recorded)
+    for phase, picked in zip(phases, end.picked, strict=True):
+        after = phase.charged
+        if isinstance(phase, Annealed):
+            after = phase.charged(end.workload, picked)
+        spent += after.spent - phase.before.spent
     assert spent == Fraction(1, 5)
 
 

@@ -119,15 +119,9 @@ class Annealed(Picking):
             return self.filled(self.before, workload, picked)
         return self.variances(workload)
 
-    def charged(self, workload: Candidates, picked: Sequence[int]) -> PrivacyFilter:
-        """The filter after the next round with these picks."""
-        variances = self.measured(workload, picked)
-        selection = self.selection_cost(workload, picked)
-        return self.before.charged(picked, [variances[i] for i in picked], selection)
-
-    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
-        """The rho of the next round with these picks."""
-        return self.charged(workload, picked).spent - self.before.spent
+    @property
+    def _allowed(self) -> PrivacyFilter:
+        return self.before
 
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
         """Whether the next round may pick these candidates."""

@@ -283,10 +283,6 @@ class Everything:
         """Whether a round may measure `picked` after `measured`."""
         return tuple(picked) == self.candidates
 
-    def cost(self, workload: Candidates, picked: Sequence[int]) -> Fraction:
-        """The rho of the phase's round."""
-        return self.charged.spent - self.before.spent
-
 
 @dataclass(frozen=True)
 class Weighed(Everything):
@@ -362,6 +358,17 @@ class Picking:
         """The rho of picking so many candidates."""
         return selection_rho(workload.sensitivity, self.scale(workload), len(picked))
 
+    @property
+    def _allowed(self) -> PrivacyFilter:
+        """What the next round may cost."""
+        raise NotImplementedError
+
+    def charged(self, workload: Candidates, picked: Sequence[int]) -> PrivacyFilter:
+        """The filter after the next round with these picks."""
+        variances = self.measured(workload, picked)
+        selection = self.selection_cost(workload, picked)
+        return self._allowed.charged(picked, [variances[i] for i in picked], selection)
+
 
 @dataclass(frozen=True)
 class Rounds(Picking):
@@ -399,17 +406,6 @@ class Rounds(Picking):
     def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
         """By pick, the variance of its noise in the next round."""
         return self.filled(self._allowed, workload, picked)
-
-    def charged(self, workload: Candidates, picked: Sequence[int]) -> PrivacyFilter:
-        """The filter after the next round with these picks."""
-        variances = self.measured(workload, picked)
-        selection = self.selection_cost(workload, picked)
-        return self._allowed.charged(picked, [variances[i] for i in picked], selection)
-
-    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
-        """The rho of the next round with these picks."""
-        assert self.before is not None
-        return self.charged(workload, picked).spent - self.before.spent
 
     def after(self, workload: Candidates, picked: Sequence[int]) -> Rounds | None:
         """The remaining rounds, or None."""

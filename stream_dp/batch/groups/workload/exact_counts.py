@@ -43,14 +43,6 @@ def exact_answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) 
     return counts
 
 
-def marginal_counts(hierarchy: Hierarchy, marginal: Marginal, memory: int = MEMORY) -> Int64Array:
-    """int64 (size,) exact counts of all cells of a marginal; memory: as in `exact_answers`."""
-    counts = np.zeros(marginal.size, np.int64)
-    for portion in _portions(hierarchy, memory):
-        counts += np.bincount(portion.coded(marginal, None).data, minlength=marginal.size)
-    return counts
-
-
 @dataclass(frozen=True)
 class _Coded:
     """Rows of data and queries, both as codes below `bound`.
@@ -138,24 +130,17 @@ class _Portion:
     hierarchy: Hierarchy
     pairs_by_level: dict[int, _Pairs] = field(default_factory=dict)
 
-    def coded(self, marginal: Marginal, queries: Queries | None) -> _Coded:
-        """The codes of the rows that a marginal's queries count.
-
-        queries: of this marginal; None: codes are the cells of the marginal.
-        """
+    def coded(self, marginal: Marginal, queries: Queries) -> _Coded:
+        """The codes of the rows that these queries of a marginal count."""
         hierarchy, values = self.hierarchy, self.hierarchy.domain.person_values
-        no_targets = np.zeros((0, max(len(values), hierarchy.groups.shape[1])), np.int16)
-        of_group, of_person, of_relative = (
-            (no_targets, no_targets, no_targets)
-            if queries is None
-            else (queries.group, queries.person, queries.relative)
-        )
         if marginal.level == LEAD:
             column = marginal.person[0]
-            targets = of_person[:, column].astype(np.int64)
+            targets = queries.person[:, column].astype(np.int64)
             return _Coded(head_bands(hierarchy, column)[1], targets, marginal.size)
-        owners = _columns(hierarchy.groups, of_group, marginal.group, hierarchy.domain.group_values)
-        persons = _columns(hierarchy.people, of_person, marginal.person, values)
+        owners = _columns(
+            hierarchy.groups, queries.group, marginal.group, hierarchy.domain.group_values
+        )
+        persons = _columns(hierarchy.people, queries.person, marginal.person, values)
         if marginal.level == GROUP:
             if not marginal.person:  # every group has a member
                 return owners
@@ -165,7 +150,7 @@ class _Portion:
         owners = persons
         if marginal.level == PERSON:
             return owners
-        relatives = _columns(hierarchy.people, of_relative, marginal.relative, values)
+        relatives = _columns(hierarchy.people, queries.relative, marginal.relative, values)
         return self.pairs(marginal.level).distinct(owners, relatives)
 
     def pairs(self, level: int) -> _Pairs:

@@ -46,7 +46,6 @@ class AdaptivePlan:
     opening: the opening's part of what relations leave.
     relations: the part of rho that measures relatives, where there are roles.
     base: the base's part of that.
-    Raises ValueError unless every part of the budget is positive.
     """
 
     rho: Fraction
@@ -56,13 +55,6 @@ class AdaptivePlan:
     opening: Fraction = OPENING
     relations: Fraction = RELATIONS
     base: Fraction = BASE
-
-    def __post_init__(self) -> None:
-        shares = self.selection, self.opening, self.relations, self.base
-        if self.rho <= 0 or not all(0 < share < 1 for share in shares):
-            raise ValueError("rho must be positive, and parts of it between 0 and 1")
-        if self.rounds < 1 or self.per_round < 1:
-            raise ValueError("there must be a round and a pick in it")
 
     @staticmethod
     def of(release: HierarchyRelease) -> AdaptivePlan:
