@@ -23,22 +23,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study.scale import Numbers
 
-from ..data.domain import Int64Array
 from ..jax_extra import jax, jnp, optax
+from ..rounds.adaptive_fit import Unasked
 from ..rounds.phases import NoisyAnswers
 from ..synthesizer import Known
 from .block_mixture import Goal, Layout
 from .mixture_model import FINEST, mixture_goal
 from .people_table import People, PeopleDomain
 from .projections import Projection
-from .residual_counts import Residuals, centred
-from .target_shares import Past, Targets, fused, reduced_chi_squared
+from .residual_counts import Residuals
+from .target_shares import Past, Targets, fused
 
 Arrays = dict[str, jax.Array]
 ROWS, STEPS, RATE = 1000, 800, 0.1
@@ -47,7 +48,7 @@ _SPREAD, _LEAST_SHARE = 0.1, 1e-5  # of first logits
 
 
 @dataclass(frozen=True, eq=False)
-class LocatedRows:
+class LocatedRows(Unasked):
     """See `adaptive_fit.Model`.
 
     domain: of the table's columns.
@@ -67,9 +68,6 @@ class LocatedRows:
     past: Past | None = None
     targets: Targets | None = None
     params: Mapping[str, NDArray[np.float32]] | None = None
-
-    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        raise NotImplementedError("no phase of residuals picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[LocatedRows, float]:
         targets = Targets.of(self.residuals, measured, self.known)
@@ -195,17 +193,11 @@ class LocatedRows:
         return shares
 
     def _misfit(self, ones: NDArray[np.float64]) -> float:
-        """Chi squared of all pairs about the rows, over its degrees of freedom."""
         assert self.targets is not None
-        starts = np.cumsum([0, *self.targets.sizes])
-        pairs, squares, freedom = ones.T @ ones / ROWS, 0.0, 0
-        finest = (FINEST / self.targets.people) ** 2
-        for a, b in self.targets.dependence:
-            measured, variance = self.targets.interactions[a, b]
-            block = pairs[starts[a] : starts[a + 1], starts[b] : starts[b + 1]]
-            squares += float(np.square(centred(block) - measured).sum()) / max(variance, finest)
-            freedom += (measured.shape[0] - 1) * (measured.shape[1] - 1)
-        return reduced_chi_squared(squares, freedom)
+        bounds = pairwise(np.cumsum([0, *self.targets.sizes]).tolist())
+        joint, cells = ones.T @ ones / ROWS, [slice(*ends) for ends in bounds]
+        shares = {a: joint[cells[a[0]], cells[a[1]]] for a in self.targets.dependence}
+        return self.targets.misfit(shares, (FINEST / self.targets.people) ** 2)
 
 
 def _cells(place: jax.Array, cells: int, sigma: jax.Array) -> jax.Array:

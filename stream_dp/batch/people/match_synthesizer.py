@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -122,16 +123,6 @@ class MatchFit:
         return np.transpose(values, [order.index(c) for c in columns])
 
 
-def fit_match(people: People, release: MatchRelease, context: FitContext) -> MatchFit:
-    """Fits the kind `match`; see `synthesizer.Synthesizer`."""
-    return _fitted(MatchPlan, people, release, context)
-
-
-def fit_table(people: People, release: MatchRelease, context: FitContext) -> MatchFit:
-    """Fits the kind `table`; see `synthesizer.Synthesizer`."""
-    return _fitted(TablePlan, people, release, context)
-
-
 def _fitted(
     plan_of: type[MatchPlan], people: People, release: MatchRelease, context: FitContext
 ) -> MatchFit:
@@ -156,6 +147,10 @@ def _fitted(
         dropped=plan.dropped(compression.domain),
         anew=tuple(c.name for c in columns if months and c not in months[-1].columns),
     )
+
+
+# The fits of the kinds `match` and `table`; see `synthesizer.Synthesizer`.
+fit_match, fit_table = partial(_fitted, MatchPlan), partial(_fitted, TablePlan)
 
 
 def _month(plan: MatchPlan, table: EarlierTable) -> Month:

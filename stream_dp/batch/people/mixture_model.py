@@ -43,6 +43,7 @@ import scipy
 from numpy.typing import NDArray
 
 from ..data.domain import Int64Array
+from ..rounds.adaptive_fit import Unasked
 from ..rounds.phases import NoisyAnswers
 from ..synthesizer import Known
 from .block_mixture import (
@@ -58,9 +59,9 @@ from .block_mixture import (
 from .people_draw import drawn_cells, drawn_people
 from .people_table import People
 from .projections import Projection, widened
-from .residual_counts import Columns, Residuals, centred
+from .residual_counts import Columns, Residuals
 from .structural_zeros import IMPOSSIBLE
-from .target_shares import Past, Table, Targets, fused, reduced_chi_squared
+from .target_shares import Past, Table, Targets, fused
 
 Floats = NDArray[np.float64]
 _WEIGHT_STEPS = 200
@@ -135,7 +136,7 @@ _FINEST = 0.5  # people: noise below it is as good as none
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMixture:
+class LinearMixture(Unasked):
     """See `adaptive_fit.Model`.
 
     mixture: of the columns alone.
@@ -148,9 +149,6 @@ class LinearMixture:
     projections: tuple[Projection, ...]
     residuals: Residuals
     targets: Targets | None = None
-
-    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        raise NotImplementedError("no phase of residuals picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[LinearMixture, float]:
         own = Targets.of(self.residuals, measured, self.mixture.known)
@@ -291,7 +289,7 @@ _FEWEST, _MOST = 4, 400  # rows
 
 
 @dataclass(frozen=True, eq=False)
-class BlockMixture:
+class BlockMixture(Unasked):
     """A mixture of products of blocks; see `adaptive_fit.Model`.
 
     residuals: the measured interactions.
@@ -309,9 +307,6 @@ class BlockMixture:
     layout: Layout | None = None
     params: Params | None = None
 
-    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        raise NotImplementedError("no phase of residuals picks")
-
     def learn(self, measured: NoisyAnswers) -> tuple[BlockMixture, float]:
         return self.fitted_to(fused(Targets.of(self.residuals, measured, self.known), self.past))
 
@@ -325,7 +320,8 @@ class BlockMixture:
             start[name] = start[name] + np.where(possible, 0, IMPOSSIBLE).astype(np.float32)
         goal = mixture_goal(layout, targets)
         params = fitted(layout, start, goal, _STEPS, _RATE)
-        error = misfit(layout, params, targets)
+        shares = pair_shares(layout, params, targets.dependence)
+        error = targets.misfit(shares, (FINEST / targets.people) ** 2)
         return replace(self, people=targets.people, layout=layout, params=params), error
 
     def sample(self, seed: int) -> People:
@@ -363,20 +359,3 @@ def mixture_layout(targets: Targets, known: Sequence[Known] = ()) -> Layout:
     rows = math.ceil(2 * freedom / sum(n - 1 for n in targets.sizes))
     measured = tuple(columns for columns in targets.interactions if len(columns) == 3)
     return Layout(targets.sizes, blocks, min(max(rows, _FEWEST), _MOST), measured)
-
-
-def misfit(layout: Layout, params: Params, targets: Targets) -> float:
-    """Chi squared of all pairs about the model, over its degrees of freedom. Costs nothing.
-
-    A model that cannot hold the dependence of a table loses dependence, or invents it between pairs
-    that have none; all pairs are measured, so either shows. The result is about 1 where only noise
-    is missed, less as far as the model follows the noise, and larger where the model is far.
-    """
-    squares, freedom, finest = 0.0, 0, (FINEST / targets.people) ** 2
-    shares = pair_shares(layout, params, targets.dependence)
-    for columns in targets.dependence:
-        measured, variance = targets.interactions[columns]
-        error = centred(shares[columns]) - measured
-        squares += float(np.square(error).sum()) / max(variance, finest)
-        freedom += (measured.shape[0] - 1) * (measured.shape[1] - 1)
-    return reduced_chi_squared(squares, freedom)

@@ -9,16 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stream_dp.study import PeopleRelease
 
-from ..data.domain import Int64Array
 from ..rounds.adaptive_fit import (
     AdaptiveFit,
     AdaptiveMethod,
     Model,
+    Unasked,
     fit_adaptively,
     recorded_answers,
 )
@@ -125,16 +122,13 @@ def fit_plan(
 
 
 @dataclass(frozen=True, eq=False)
-class Unlearnt:
+class Unlearnt(Unasked):
     """No model yet: answers decide which model learns. See `adaptive_fit.Model`.
 
     model: the model that learns these answers; None: none ever does.
     """
 
     model: Callable[[NoisyAnswers], Model[People]] | None = None
-
-    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        raise NotImplementedError("single columns are learnt before a phase picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[Model[People], float]:
         """Returns the model fitted to these answers, and its error."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from stream_dp.study import MatchRelease, PeopleRelease, Study
 
@@ -115,16 +115,6 @@ def _last_phases(everything: AllPairs, precisions: Precisions) -> list[PlannedPh
     ]
 
 
-def planned_match(study: Study, release: MatchRelease) -> FitPlan:
-    """The plan of the kind `match`: single columns, then marginals, as noisy answers choose."""
-    return _planned(MatchPlan, study, release)
-
-
-def planned_table(study: Study, release: MatchRelease) -> FitPlan:
-    """The plan of the kind `table`: single columns, then pairs, as noisy answers choose."""
-    return _planned(TablePlan, study, release)
-
-
 def _planned(plan_of: type[MatchPlan], study: Study, release: MatchRelease) -> FitPlan:
     @cache
     def plan() -> MatchPlan:
@@ -140,6 +130,10 @@ def _planned(plan_of: type[MatchPlan], study: Study, release: MatchRelease) -> F
         return _measured([(people, plan().second(domain, people)) for people in numbers])
 
     return FitPlan(release.titles, lambda: match_phases(plan()), measured)
+
+
+# Of the kinds `match` and `table`: single columns, then marginals or pairs, as answers choose.
+planned_match, planned_table = partial(_planned, MatchPlan), partial(_planned, TablePlan)
 
 
 def match_phases(plan: MatchPlan) -> list[PlannedPhase]:

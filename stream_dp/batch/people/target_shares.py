@@ -321,6 +321,24 @@ class Targets:
                 shares = shares + interaction.reshape(axes) / spread_over
         return shares
 
+    def misfit(self, shares: Mapping[Columns, Table], finest: float = 0.0) -> float:
+        """Chi squared of measured pairs about a model's shares, over its degrees of freedom.
+
+        A model that cannot hold the dependence of a table loses dependence, or invents it between
+        pairs that have none; either shows. The result is about 1 where only noise is missed, less
+        as far as the model follows the noise, and larger where the model is far.
+
+        finest: a variance below it is taken as this one.
+        """
+        squares, freedom = 0.0, 0
+        for columns, modelled in shares.items():
+            if columns in self.interactions:
+                values, variance = self.interactions[columns]
+                apart = np.square(values - centred(modelled))
+                squares += float(apart.sum()) / max(variance, finest)
+                freedom += self.freedom(columns)
+        return reduced_chi_squared(squares, freedom)
+
 
 def on_simplex(shares: Table) -> Table:
     """The nearest shares in squares that are not negative and add up to 1."""

@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.domain import Int64Array
+from ..rounds.adaptive_fit import Unasked
 from ..rounds.phases import NoisyAnswers
 from ..synthesizer import Known
 from .hidden_classes import HiddenClasses, misfit
@@ -86,7 +86,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedTree:
+class WeightedTree(Unasked):
     """See `adaptive_fit.Model`.
 
     residuals: the measured interactions.
@@ -108,9 +108,6 @@ class WeightedTree:
     def gap(self) -> float:
         """The duality gap of the tree, in nats; see `tree_model.TreeDual`."""
         return math.inf if self.fitted is None else self.fitted.gap
-
-    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        raise NotImplementedError("no phase of all pairs picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[WeightedTree, float]:
         model = self.grown(measured, GAP)
@@ -207,14 +204,7 @@ class WeightedTree:
         return self.fitted
 
     def _misfit(self) -> float:
-        """Chi squared of all measured pairs about the tree, over its degrees of freedom."""
-        targets, squares, freedom = self._learnt.targets, 0.0, 0
-        for columns, shares in self._learnt.pairs.items():
-            if columns in targets.interactions:
-                values, variance = targets.interactions[columns]
-                squares += float(np.square(values - centred(shares)).sum()) / variance
-                freedom += targets.freedom(columns)
-        return reduced_chi_squared(squares, freedom)
+        return self._learnt.targets.misfit(self._learnt.pairs)
 
     def sample(self, seed: int) -> People:
         rng, fitted = np.random.default_rng(seed), self._learnt

@@ -80,6 +80,13 @@ class Model(Protocol[S]):
     def sample(self, seed: int) -> S: ...
 
 
+class Unasked:
+    """A model without answers: of phases that do not pick."""
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        raise NotImplementedError("no phase picks by this model")
+
+
 @dataclass(frozen=True)
 class AdaptiveMethod(Generic[W, S]):
     """A method's contribution to the loop.

@@ -16,7 +16,7 @@ from stream_dp.privacy.noise import noise_source
 from stream_dp.release.answer import Answer
 from stream_dp.release.size_answers import MeasuredRegion
 from stream_dp.study.call_arguments import Number, exact_rho
-from stream_dp.study.place_releases import RELATIONS
+from stream_dp.study.place_releases import MOST_SIZE, NOTHING_TO_PROTECT, RELATIONS
 
 from ..data.hierarchy_tables import text_column
 from ..synthesizer import FitContext
@@ -25,7 +25,6 @@ from .size_estimates import METHODS
 from .sizes_fit import FittedLevels, fit_levels
 from .sizes_plan import SizesPlan, default_methods, level_plan, omniscient_error
 
-MOST_SIZE = 10**6  # the largest cap of sizes
 MOST_ENTRIES = 1 << 32  # values that a level measures
 ALL = "all"  # the name of the root's level
 
@@ -188,10 +187,7 @@ def fit_sizes(
     True
     """
     if neighbours == "replace_in_place":
-        raise UserError(
-            "neighbours: under 'replace_in_place' the groups and their sizes are no secret, so"
-            " there is nothing to protect; take 'add_remove' or 'replace_one'"
-        )
+        raise UserError(NOTHING_TO_PROTECT)
     if neighbours not in RELATIONS:
         raise UserError(f"neighbours: must be one of {', '.join(RELATIONS)}")
     if type(largest) is not int or not 1 <= largest <= MOST_SIZE:
