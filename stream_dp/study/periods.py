@@ -24,7 +24,7 @@ MOST_OPEN = 600  # periods of a study without a horizon
 WITHOUT_HORIZON = "a study with periods.count = 'open' has no last period"
 PeriodUnit = Literal["minute", "hour", "day", "week", "month", "quarter", "year", "step"]
 # Their periods are those of UTC: where clocks change, an hour of local time is there twice.
-CLOCK_UNITS = ("minute", "hour")
+CLOCK_UNITS: tuple[PeriodUnit, ...] = ("minute", "hour")
 
 _SHAPE = {
     "minute": r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})Z",
