@@ -84,10 +84,13 @@ def markdown() -> str:
 
 def alerts() -> str:
     (group,) = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
-    lines = ["| alert | severity | after | what it says |", "|---|---|---|---|"]
+    lines = ["| alert | severity | after | what it says | what to do |", "|---|---|---|---|---|"]
     for rule in group["rules"]:
+        name, words = rule["alert"], rule["annotations"]
         severity = rule.get("labels", {}).get("severity", "")
-        summary = " ".join(rule["annotations"]["summary"].split())
         after = rule.get("for", "at once")
-        lines.append(f"| `{rule['alert']}` | {severity} | {after} | {summary} |")
+        lines.append(
+            f'| <a id="{name.lower()}"></a>`{name}` | {severity} | {after} | {words["summary"]} |'
+            f" {words['action']} |"
+        )
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 import architecture_picture
+import certificates
 import commands
 import logs
 import mechanism_pictures
@@ -32,6 +33,7 @@ from drawings import Drawing, plain
 MAKERS: dict[str, Callable[[], str]] = {
     "study file": study_keys.markdown,
     "commands": commands.markdown,
+    "certificates": certificates.markdown,
     "metrics": metrics.markdown,
     "alerts": metrics.alerts,
     "events": logs.markdown,

@@ -82,10 +82,11 @@ _IF_GAUSSIAN = Field(exclude_if=lambda stated: stated is None)
 class GateStatement(BaseModel):
     """The gate of a period: the noisy count that decided whether it closed by itself.
 
-    people: the noisy count. least: the smallest that closes a period.
-    variance: the parameter of the noise.
-    rho: its cost, which `rho_spent` has.
-    held: whether the period was held for the operator, who closed it later.
+    people: the noisy number of people from earlier periods who answered in this period.
+    least: the smallest number that closes a period, from the study's `least` and `expected`.
+    variance: the variance parameter of the noise, 1 divided by twice `rho`.
+    rho: the cost, the gate's share divided by the number of periods; a part of `rho_spent`.
+    held: true if `people` is below `least`, and an operator closed the period later.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -110,23 +111,29 @@ class GateStatement(BaseModel):
 class Certificate(BaseModel):
     """The statement of a release: the guarantee, the cost and the mechanism.
 
-    period, number, horizon: the label, its number from 1, and how many periods the study has.
-    parameters: the rest of the release's declaration, as far as its mechanism uses it.
+    study, study_hash: the name of the study, and the hash of its declaration.
+    release, kind: the name and the kind of the release.
+    period, number, horizon: the label of the period, its number from 1, and the number of periods
+        of the study.
+    mechanism, parameters: the mechanism, and the part of the release's declaration that it uses.
+    unit, neighbours: the unit of privacy and the neighbouring relation.
     guarantee, invariants: what is protected, and what is published exactly, in words.
-    domain: where the possible values come from, in words.
-    rho: the cost of this release at this period.
+    domain: the source of the possible values, in words: declared, or a table with this SHA-256.
+    rho: the cost of this release at this period, an exact fraction as text, such as `"1/15"`.
     rho_spent: the cost of all releases up to this one, itself included, of everything that they
         descend from, and of the gates of all periods up to its own.
-    fused_with: of a fused table of people, the earlier periods of the release: the rho of a table
-        that it descends from, whether or not that one is published, and 0 for any other table.
-    gate: the gate of the period; None in a study without.
-    epsilon_spent, epsilon_total: the epsilon of rho_spent and rho_total at `delta` (Bun, Steinke
-        2016).
-    least_variance: no noise of the study in counts that somebody changes has a smaller variance;
-        None unless all noise of the study is discrete Gaussian.
-    least_epsilon_spent, least_epsilon_total: what is proved of such noise, at most the epsilon of
-        zCDP (`gaussian_epsilon`); None unless all noise of the study is discrete Gaussian.
-    noise: where it comes from, in words.
+    rho_total, delta: the budget of the study, and the delta at which its epsilon is stated.
+    fused_with: only of a fused table of people, for each earlier period of the release: the rho of
+        a table that it descends from, whether or not that one is published, and 0 for any other.
+    gate: only in a study with a gate: the gate of the period.
+    epsilon_spent, epsilon_total: the epsilon of `rho_spent` and `rho_total` at `delta` in zCDP,
+        decimals as text, rounded up.
+    least_variance: only if all noise of the study is discrete Gaussian: no noise of the study in
+        counts that somebody changes has a smaller variance.
+    least_epsilon_spent, least_epsilon_total: under the same condition the smaller epsilons that are
+        proved for such noise.
+    noise: the source of the noise, in words.
+    code_version: the version of stream-dp.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)

@@ -47,8 +47,8 @@ ESTIMATES = pa.schema({"query": pa.string(), "value": pa.float64(), "standard_er
 class StatedPanelError(BaseModel):
     """The error to expect of a query that the panel itself answers, in people, simulated.
 
-    query: in words.
-    error: the root mean square.
+    query: the query.
+    error: the root mean square error.
     bias: the mean error; 0 where chance explains it, or below a twentieth of the error.
     """
 
@@ -62,16 +62,17 @@ class StatedPanelError(BaseModel):
 class PanelCertificate(Certificate):
     """The certificate of a release of a panel.
 
-    type: the kind of message, the same for all of them.
-    attribute: its name, or those of a product joined by '&'.
+    type: `stream-dp.release`.
+    attribute: the name of the attribute, or the names of a product joined by '&'.
     columns: the labels of the panel's new columns.
-    rows: the number of its rows.
+    rows: the number of the panel's rows.
     values: the value of each code.
-    padding: rows added to every count.
+    padding: the rows that were added to every count.
     noise_variance: the largest variance of a noisy answer.
     notes: public numbers about the step.
     panel_bias: how the panel's own answers are biased, in words.
-    panel_errors: of example queries, simulated on people of a public prior (`panel_errors.py`).
+    panel_errors: the errors of example queries, simulated on people of a public prior
+       .
     """
 
     type: Literal["stream-dp.release"] = "stream-dp.release"

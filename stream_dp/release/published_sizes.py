@@ -49,8 +49,8 @@ class LevelCertificate(BaseModel):
     regions: the number of regions.
     method: the measurement, declared or chosen.
     rho: the cost, with that of a choice; with double-geometric noise at most 1e-12 too large.
-    noise: of an entry.
-    parameter: the variance of a discrete Gaussian, or the decay of double-geometric noise.
+    noise: the distribution of the noise.
+    parameter: the variance of discrete Gaussian noise, or the decay of double-geometric noise.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -73,13 +73,13 @@ class LevelCertificate(BaseModel):
 class SizesCertificate(Certificate):
     """The certificate of sizes.
 
-    type: the kind of message, the same for all of them.
+    type: `stream-dp.sizes`.
     regions: the columns of regions, from the top level down.
     largest: the public cap of sizes.
     groups: the public number of groups.
-    rows: of the table of sizes.
+    rows: the number of rows of the table of sizes.
     measured: the number of noisy values that are published.
-    levels: from the top down.
+    levels: an entry for each level, from the top down.
     notes: public numbers about the fit.
     """
 

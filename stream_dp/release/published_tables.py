@@ -98,9 +98,9 @@ ColumnValues = dict[str, dict[str, tuple[int | str, ...] | Numbers]]  # by table
 class BatchCertificate(Certificate):
     """The certificate of a data set.
 
-    type: the kind of message, the same for all of them.
-    groups, people: rows of the tables; no groups where people are released without groups. Events
-        are as many as the people's column `size` says.
+    type: `stream-dp.batch`.
+    groups, people: the numbers of rows of the tables; 0 groups where people are released without
+        groups.
     columns: by table and column, the value of each code, or the scale of numbers.
     measured: the number of noisy answers.
     notes: public numbers about the fit.

@@ -276,12 +276,13 @@ def test_no_rule_depends_on_another() -> None:
     assert "record:" not in text
 
 
-def test_every_alert_is_tested_and_has_a_severity_and_a_summary() -> None:
+def test_every_alert_is_tested_and_has_a_severity_a_summary_and_an_action() -> None:
     assert {case.alert for case in CASES if case.fires} == set(rules())
     assert {case.alert for case in CASES if not case.fires} == set(rules())
     for name, block in rules().items():
         assert re.findall(r"severity: (critical|warning|info)\b", block), name
         assert "summary: " in block
+        assert "action: " in block
         assert name in WITHOUT_STUDY or "{{ $labels.study }}" in block
 
 
