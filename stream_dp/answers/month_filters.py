@@ -30,6 +30,16 @@ filter learns, its level gets the probability of a jump times the variance that 
 beyond what it expects.
 
 Everything here is post-processing of noisy values.
+
+Why each month is measured by itself. Let G be the precision matrix over T months of any Gaussian
+measurement of the residual of a set of columns, and d the squared norm that a person's row adds to
+the residual in a month. If a person's row may change every month, no G has a smaller sum of
+variances than a diagonal one with the same worst cost. Proof. A history with the rows r_i costs
+sum_ij G_ij <r_i, r_j>. If the rows of different months are drawn independently, their expected
+inner product is 0. So the expected cost is d tr G, and at least one history costs as much. The sum
+of the variances is tr G^-1 >= T^2 / tr G, by the inequality of arithmetic and harmonic means. A
+diagonal G with equal entries attains both bounds. `tests/batch/people` confirms the costs of a
+single month by brute force; a schedule is charged their sum.
 """
 
 from __future__ import annotations

@@ -1,10 +1,42 @@
 """An eps below that of zCDP, for studies whose noise is discrete Gaussian alone.
 
-The proof is in `docs/proofs/gaussian-epsilon.md`. In short: a discrete Gaussian answer of variance
-s2 to an integer count is a continuous Gaussian answer of variance (1 - f) s2, rounded at random, up
-to a factor of probabilities that `_distance` bounds. Continuous Gaussian answers that cost rho in
-zCDP, chosen adaptively, have the privacy loss of one Gaussian answer that costs rho. So discrete
-ones with delta have at most the eps of one continuous answer of cost rho / (1 - f), and a little.
+The claim and the formula: `docs/proofs/gaussian-epsilon.md`. In short: a discrete Gaussian answer
+of variance s to an integer count is a continuous Gaussian answer of variance (1 - f) s, rounded at
+random, up to a factor of probabilities that `_distance` bounds.
+
+Proof. First, continuous answers. Let answer j of continuous Gaussian noise cost the pair of
+neighbours rho_j, which depends on earlier outputs. Given these, its privacy loss has the
+distribution N(rho_j, 2 rho_j). Let a last answer, which only helps an attacker, cost what is left
+of rho. Then E exp(i u L_j) = exp((i u - u^2) rho_j) for each loss L_j given the past. So
+exp(i u sum_{i <= j} L_i - (i u - u^2) sum_{i <= j} rho_i) is a martingale. The costs add up to rho
+always. So the whole loss has the distribution N(rho, 2 rho), which is the loss of one Gaussian
+answer of cost rho. The privacy loss determines delta for every eps (Balle and Wang 2018, Theorem 8,
+for one answer).
+
+Second, from continuous to discrete. Draw y from N(x, (1 - f) s) for an integer x. Then draw an
+integer z with probability proportional to exp(-(z - y)^2 / (2 f s)). This z is post-processing of
+a continuous answer. By Poisson's summation formula the sum of these weights is
+sqrt(2 pi f s) (1 + u(y)) with
+
+    u(y) = 2 sum_{m >= 1} q^(m^2) cos(2 pi m y),  q = exp(-2 pi^2 f s).
+
+The product of both densities is, as a function of y, a normal density of variance f (1 - f) s times
+exp(-(z - x)^2 / (2 s)). So P(z) is the probability of the discrete Gaussian with parameter s and
+centre x, times a constant that is at least 1, times E[1 / (1 + u(Y))] for a normal Y. With
+1 / (1 + u) = 1 - u + u^2 / (1 + u) this expectation lies between 1 - a and 1 + a + b^2 / (1 - b),
+
+    a = 2 q t / (1 - q) >= |E u(Y)|,  t = exp(-2 pi^2 f (1 - f) s),  b = 2 q / (1 - q) >= |u|.
+
+So the logarithm of the factor of probabilities has a range of at most
+eta(s) = a + b^2 / (1 - b) + a / (1 - a).
+
+Third, all answers. Replace the noise of every count that changes. Counts that do not change keep
+their noise. The costs are now at most rho / (1 - f). The probabilities of all outputs change by a
+factor whose logarithm has a range of at most H >= sum eta(s) over the counts that change. This adds
+H to eps, and delta is multiplied by at most e^H. A count that changes costs at least 1 / (2 s), and
+these costs add up to at most rho. Each term of s eta(s) has the form s exp(-c s) with
+c >= 2 pi^2 f, times a falling factor, so that it falls for s >= L. So
+sum eta(s) <= 2 rho L eta(L) = H, which proves the claim.
 """
 
 from __future__ import annotations
