@@ -17,7 +17,7 @@ import argparse
 import csv
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -185,9 +185,9 @@ class Measured:
         return people_plan(self.people.domain, self.release)
 
     @staticmethod
-    def of(table: Table, eps: str) -> Measured:
+    def of(table: Table, eps: str, rules: Mapping[str, object] | None = None) -> Measured:
         rho = rho_within(Fraction(eps), DELTA)
-        declared = {"name": "people", "kind": table.kind, "rho": str(rho)}
+        declared = {"name": "people", "kind": table.kind, "rho": str(rho), **(rules or {})}
         study = small_study(
             neighbours="add_remove",
             rho=str(rho * 2),
@@ -243,7 +243,7 @@ def fitted(published: PublishedTables, model: str) -> Regression | None:
         return None
 
 
-def _truth(
+def true_fit(
     measured: Measured, noisy: NoisyAnswers, model: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The coefficients of the true people, and the widths of intervals as of a sample."""
@@ -256,7 +256,7 @@ def _truth(
     return truth, np.array([high - low for _, (low, high) in naive])
 
 
-def _widths(fit: Regression) -> NDArray[np.float64]:
+def widths(fit: Regression) -> NDArray[np.float64]:
     return np.array([c.interval[1] - c.interval[0] for c in fit.coefficients])
 
 
@@ -292,7 +292,7 @@ def trials(name: str, seeds: Sequence[int], fits: int) -> dict[str, list[Trial]]
         published = measured.published(synthetic or few, noisy)
         for model in table.models:
             if model not in truths:
-                truths[model] = _truth(measured, noisy, model)
+                truths[model] = true_fit(measured, noisy, model)
             truth, sample = truths[model]
             if (fit := fitted(published, model)) is None:
                 result[model].append(Trial(None))
@@ -302,7 +302,7 @@ def trials(name: str, seeds: Sequence[int], fits: int) -> dict[str, list[Trial]]
                 for c, true in zip(fit.coefficients, truth, strict=True)
                 if synthetic is not None and c.naive is not None
             ]
-            width = float(np.median(_widths(fit) / sample))
+            width = float(np.median(widths(fit) / sample))
             result[model].append(Trial(covers(fit, truth), width, tuple(naive)))
     return result
 

@@ -116,6 +116,25 @@ def test_rules_exclude_what_no_row_keeps(seed):
             assert not alone or found == alone[:1]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_cells_of_a_row_are_possible_together(seed):
+    rng = np.random.default_rng(seed)
+    cells = cells_of(rng)
+    rules = some_rules(rng, cells)
+    every, numbers = AllRows(rules, cells), range(len(rules))
+    if not every.some({}, numbers):
+        return
+    first, second = sorted({name for rule in rules for name in rule.columns})[:2]
+    shape = len(cells[first]), len(cells[second])
+    codes = product(*map(range, shape))
+    found = PossibleRows(rules, cells).together(first, second)
+    expected = [every.some({first: [a], second: [b]}, numbers) for a, b in codes]
+    kept = np.reshape(expected, shape)
+    assert (kept <= found).all()
+    if possible_rows._acyclic(rule.columns for rule in rules if len(rule.columns) == 2):
+        assert (kept == found).all()
+
+
 def numbers_of(**ends):
     return {name: [Cell(name, least, most)] for name, (least, most) in ends.items()}
 

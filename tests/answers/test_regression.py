@@ -8,10 +8,10 @@ import pytest
 from kit.data_sets import PEOPLE_TEXT, declared, every_pair, groups_table, people_table, published
 
 from stream_dp.answers.tables.conjunction import parse_conjunction
-from stream_dp.answers.tables.joint_sums import JointTable, NotMeasured
+from stream_dp.answers.tables.joint_sums import EmptyCells, JointTable, NotMeasured
 from stream_dp.answers.tables.model_formula import parse_formula
 from stream_dp.answers.tables.people_counts import residual_weights
-from stream_dp.answers.tables.regression import regress
+from stream_dp.answers.tables.regression import BROKEN, RULED, regress
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.people.residual_counts import all_residuals, residual
 from stream_dp.errors import UserError
@@ -86,6 +86,58 @@ def test_what_does_not_depend_on_a_column_needs_no_measurement_of_it():
     works = ages * np.arange(4.0) * np.arange(1, 3)[:, None]
     with pytest.raises(NotMeasured, match="age, sex, work"):
         joint.sums(works)
+
+
+RULE = "age = 0-29 -> work = none"
+RULED_MODELS = [
+    ("work=full ~ age", False),
+    ("sex=f ~ age + work", False),
+    ("sex ~ age + work", True),
+    ("work=full|half ~ age*sex", False),
+]
+
+
+@pytest.mark.parametrize(("text", "logistic"), RULED_MODELS)
+def test_rules_leave_the_fit_of_the_records_and_smaller_errors(text, logistic):
+    ruled, _, _ = people_table(moves=True, again=[(0, 1)], rules=[RULE], kept=True)
+    free, _, _ = people_table(moves=True, again=[(0, 1)], kept=True)
+    with_rules, without = (regress(tables, text, logistic=logistic) for tables in (ruled, free))
+    assert RULED in with_rules.notes
+    assert not without.notes
+    for c, before in zip(with_rules.coefficients, without.coefficients, strict=True):
+        assert c.estimate == pytest.approx(c.naive[0], abs=1e-6)
+        assert c.standard_error <= before.standard_error * (1 + 1e-6)
+    smaller = with_rules.coefficients[1].standard_error / without.coefficients[1].standard_error
+    assert smaller < 0.99
+
+
+def test_ruled_sums_are_not_correlated_with_the_empty_cells():
+    tables, _, _ = people_table(noise=1.0, moves=True, again=[(0, 2)], rules=[RULE])
+    empty = EmptyCells.of(["age", "work"], tables)
+    assert empty.counts.values(tables).size == 3
+    joint = JointTable(("age", "work"), tables)
+    sums = empty.given(joint.sums(np.eye(12).reshape(12, *joint.shape)))
+    counts = sums.values(tables).reshape(joint.shape)
+    assert counts[0, 1:] == pytest.approx(0, abs=1e-5)
+    assert (
+        abs(
+            counts[1:, 1:]
+            - joint.sums(np.eye(12).reshape(12, 3, 4)).values(tables).reshape(3, 4)[1:, 1:]
+        ).max()
+        > 1
+    )
+    noise = sums.in_noise(tables) @ empty.counts.in_noise(tables).T
+    assert noise.toarray() == pytest.approx(0, abs=1e-5)
+    assert EmptyCells.of(["age", "sex"], tables) is None
+
+
+def test_rules_that_people_break_are_not_used():
+    """A third of the young work, far beyond the noise."""
+    broken, _, _ = people_table(moves=True, rules=[RULE])
+    free, _, _ = people_table(moves=True)
+    fit, expected = (regress(tables, "work=full ~ age") for tables in (broken, free))
+    assert BROKEN in fit.notes
+    assert fit.coefficients == expected.coefficients
 
 
 REFUSED = [

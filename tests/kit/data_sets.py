@@ -55,14 +55,20 @@ def published(study, release, tables, rows):
     return PublishedTables(study, release, "2021-01", columns, tables, measurements)
 
 
-def people_table(noise=0.0, *, moves=False, ways=3, again=(), rules=()):
-    """The truth as the records, and its residuals. again: sets that are measured once more."""
+def people_table(noise=0.0, *, moves=False, ways=3, again=(), rules=(), kept=False):
+    """The truth as the records, and its residuals. again: sets that are measured once more.
+
+    kept: whether nobody of the first age works.
+    """
     text = PEOPLE_TEXT.replace('kind = "mixture"', f'kind = "mixture"\nrules = {[*rules]}')
     if moves:
         text = text.replace('"replace_one"', '"add_remove"').replace("size = 300", "")
     study, release = declared(text)
     rng = np.random.default_rng(1)
-    people = People(study_people(study, release), rng.integers(0, [3, 2, 4], (300, 3)))
+    codes = rng.integers(0, [3, 2, 4], (300, 3))
+    if kept:
+        codes[codes[:, 0] == 0, 2] = 0
+    people = People(study_people(study, release), codes)
     residuals = all_residuals(people.domain, ways, 100)
     rows = []
     sets = [a for a in residuals.sets if a or moves]

@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 import scipy
 
-from .joint_sums import JointTable, NotMeasured
+from .joint_sums import EmptyCells, JointTable, NotMeasured
 from .model_formula import Term
 from .table_facts import Floats, PublishedTables
 
@@ -70,15 +70,22 @@ class LinearEquations(EstimatingEquations):
 
     outcome, terms: of the model
     present: 1 for people who count; without functions, everybody
+    empty: the cells that rules leave empty
     """
 
     def __init__(
-        self, outcome: Term, terms: Sequence[Term], present: Term, published: PublishedTables
+        self,
+        outcome: Term,
+        terms: Sequence[Term],
+        present: Term,
+        published: PublishedTables,
+        empty: EmptyCells | None = None,
     ) -> None:
         self.coefficients = len(terms)
         both = (*terms, outcome)
         pairs = [(i, j) for i in range(len(both)) for j in range(i + 1)]
-        sums = ProductSums([both[i].times(both[j]).times(present) for i, j in pairs], published)
+        products = [both[i].times(both[j]).times(present) for i, j in pairs]
+        sums = ProductSums(products, published, empty)
         self._sums, noise = sums.values, sums.in_noise
         self._noise = np.asarray((noise @ noise.T).todense())
         self._numbers = np.zeros((len(both), len(both)), np.int64)
@@ -135,6 +142,7 @@ class LogisticEquations(EstimatingEquations):
     """The equations of maximum likelihood of a logistic model. Raises NotMeasured.
 
     covariates: the columns that the terms or `present` name, in the table's order
+    empty: the cells that rules leave empty
     """
 
     def __init__(
@@ -144,13 +152,16 @@ class LogisticEquations(EstimatingEquations):
         present: Term,
         covariates: Sequence[str],
         published: PublishedTables,
+        empty: EmptyCells | None = None,
     ) -> None:
         self.coefficients = len(terms)
         joint = JointTable(tuple(covariates), published)
         if (cells := prod(joint.shape)) > MOST_DESIGN_CELLS:
             raise NotMeasured(joint.columns, cells)
         everybody = joint.sums(np.eye(cells).reshape(cells, *joint.shape))
-        events = ProductSums([term.times(outcome).times(present) for term in terms], published)
+        everybody = everybody if empty is None else empty.given(everybody)
+        products = [term.times(outcome).times(present) for term in terms]
+        events = ProductSums(products, published, empty)
         noise = scipy.sparse.vstack([everybody.in_noise(published), events.in_noise], format="csc")
         measured = np.flatnonzero(np.diff(noise.indptr))
         dense = np.asarray(noise[:, measured].todense())
@@ -215,11 +226,14 @@ class LogisticEquations(EstimatingEquations):
 class ProductSums:
     """The sums over people of products of functions of single columns. Raises NotMeasured.
 
+    empty: the cells that rules leave empty
     values: (products,)
     in_noise: (products, measurements) the weights in units of the noise
     """
 
-    def __init__(self, products: Sequence[Term], published: PublishedTables) -> None:
+    def __init__(
+        self, products: Sequence[Term], published: PublishedTables, empty: EmptyCells | None
+    ) -> None:
         order = {name: place for place, name in enumerate(published.names["people"])}
         by_columns: dict[tuple[str, ...], list[int]] = {}
         for number, term in enumerate(products):
@@ -230,6 +244,7 @@ class ProductSums:
             joint = JointTable(columns, published)
             functions = [_on_cells(products[number], joint) for number in of_columns]
             sums = joint.sums(np.stack(functions))
+            sums = sums if empty is None else empty.given(sums)
             values.append(sums.values(published))
             noise.append(sums.in_noise(published))
             numbers += of_columns

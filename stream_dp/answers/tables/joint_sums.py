@@ -5,11 +5,16 @@ f times the marginal of A. By residuals (`people_counts.py`) it is the sum, over
 A, of v_B times the mean of f over the other columns' values, over prod_B n_i. The weights are
 projected to tables that sum to 0 along every column, as v_B does. So a subset for which they are 0
 need not be measured. Other strategies of measurement answer cell by cell.
+
+Rules of the table say that cells z of its pairs of columns are empty. A sum s is then estimated by
+s - C_sz C_zz^-1 z, for the noisy counts z of these cells and the covariances C: the best linear
+unbiased estimate, if the people keep the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -27,7 +32,9 @@ from .table_facts import Floats, Ints, PublishedTables, Weights
 
 MOST_CELLS = 1 << 16  # of columns together, for residuals
 MOST_SINGLE_CELLS = 2_000  # where each cell has an answer of its own
+MOST_RULED = 2_000  # cells of a pair with rules, and empty cells of all pairs; more are left out
 _NOTHING = 1e-12  # of a weight, relative to the largest
+_RIDGE = 1e-9  # of a variance, so that empty cells may determine one another
 
 
 class NotMeasured(Exception):
@@ -164,3 +171,56 @@ def _cell(codes: dict[str, int], published: PublishedTables) -> Weights | None:
         return people_weights(published)
     query = Conjunction("", "people", {"people": {n: (code,) for n, code in codes.items()}})
     return answering(published).weights(query, published)
+
+
+@dataclass(frozen=True, eq=False)
+class EmptyCells:
+    """Cells of pairs of columns that rules leave empty.
+
+    counts: their noisy counts.
+    """
+
+    counts: JointSums
+    published: PublishedTables
+
+    @staticmethod
+    def of(columns: Sequence[str], published: PublishedTables) -> EmptyCells | None:
+        """The empty cells of the pairs of columns that were measured together; None without any."""
+        ruled, found, left = published.possible_rows, list[JointSums](), MOST_RULED
+        named = [name for name in published.names["people"] if name in {*columns} & {*ruled.cells}]
+        for pair in combinations(named, 2):
+            joint = JointTable(pair, published)
+            if prod(joint.shape) > MOST_RULED:
+                continue
+            cells = np.argwhere(~ruled.together(*pair))
+            if not 0 < len(cells) <= left:
+                continue
+            indicators = np.zeros((len(cells), *joint.shape))
+            indicators[np.arange(len(cells)), cells[:, 0], cells[:, 1]] = 1
+            with suppress(NotMeasured):
+                found.append(joint.sums(indicators))
+                left -= len(cells)
+        if not found:
+            return None
+        weights = scipy.sparse.vstack([sums.weights for sums in found], format="csr")
+        constants = np.concatenate([sums.constants for sums in found])
+        return EmptyCells(JointSums(scipy.sparse.csr_array(weights), constants), published)
+
+    @cached_property
+    def _noise(self) -> scipy.sparse.csr_array:
+        return self.counts.in_noise(self.published)
+
+    @cached_property
+    def _factor(self) -> tuple[Floats, bool]:
+        covariance = (self._noise @ self._noise.T).toarray()
+        np.fill_diagonal(covariance, np.diag(covariance) * (1 + _RIDGE))
+        factor: tuple[Floats, bool] = scipy.linalg.cho_factor(covariance)
+        return factor
+
+    def given(self, sums: JointSums) -> JointSums:
+        """The best linear unbiased sums, if the cells are empty."""
+        shared = (self._noise @ sums.in_noise(self.published).T).toarray()
+        factors: Floats = scipy.linalg.cho_solve(self._factor, shared).T
+        weights = sums.weights - scipy.sparse.csr_array(factors) @ self.counts.weights
+        constants = sums.constants - factors @ self.counts.constants
+        return JointSums(scipy.sparse.csr_array(weights), constants)

@@ -189,6 +189,20 @@ class PossibleRows:
                 constraints = others
         return tuple(constraint.rule for constraint in constraints)
 
+    def together(self, first: str, second: str) -> Bools:
+        """(cells, cells) False for two cells of two columns that no row has.
+
+        Where rules form a cycle of columns it may be True for more of them.
+        """
+        ranges = self._ranges_of_some_row
+        rows = [np.zeros(len(ranges[second]), np.bool_)] * len(ranges[first])
+        for code in np.flatnonzero(possible(ranges[first])):
+            own = restricted(ranges[first], np.arange(len(rows)) == code)
+            settled = _settled({**ranges, first: own}, self._constraints, [first])
+            if settled is not None:
+                rows[code] = possible(settled[0][second])
+        return np.stack(rows)
+
     @cached_property
     def _ranges_of_some_row(self) -> State:
         """The ranges that rules leave where nothing else is known. A release's rules leave some."""

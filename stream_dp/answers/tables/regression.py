@@ -40,7 +40,7 @@ from .estimating_equations import (
     NoSolution,
     inverse_of,
 )
-from .joint_sums import JointTable, NotMeasured
+from .joint_sums import EmptyCells, JointTable, NotMeasured
 from .model_formula import ModelFormula, Term, answered_values, parse_formula
 from .table_facts import Floats, PublishedTables
 
@@ -213,6 +213,9 @@ def _newton(
 
 
 SIMPLE_SAMPLE = Sampling(design_effect=Fraction(1))
+FAR = 3.0  # standard errors by which rules may move a coefficient
+RULED = "cells that the table's rules exclude count as empty"
+BROKEN = "the measurements contradict the table's rules, which are not used"
 FEW = 3.0  # standard errors: as many people who are absent in a column may be none
 _DOUBLINGS = 24  # of an interval, within which it ends
 _PRECISION = 1e-6  # of an end, in standard errors
@@ -250,7 +253,7 @@ def regress(
         people=fit.people,
         coefficients=coefficients,
         covariance=fit.covariance,
-        notes=answered.notes,
+        notes=(*answered.notes, *fit.notes),
     )
 
 
@@ -331,6 +334,7 @@ class _Fit:
     estimate, inverse: b and A^-1.
     rows: what the synthetic people say.
     design: of the sample; None if people are none.
+    notes: about the rules of the table.
     """
 
     model: ModelFormula
@@ -340,6 +344,7 @@ class _Fit:
     inverse: Floats
     rows: SyntheticFit
     design: Sampling | None
+    notes: tuple[str, ...]
 
     @staticmethod
     def of(
@@ -351,22 +356,18 @@ class _Fit:
     ) -> _Fit:
         """Solves the equations. Raises NotMeasured, NoSolution."""
         model, present = answered.model, answered.present
-        equations: EstimatingEquations
-        if logistic:
-            named = {*model.covariates, *present.functions}
-            covariates = [name for name in published.names["people"] if name in named]
-            equations = LogisticEquations(
-                model.outcome, model.terms, present, covariates, published
-            )
-        else:
-            equations = LinearEquations(model.outcome, model.terms, present, published)
-        estimate = equations.solution()
-        try:
-            inverse = inverse_of(equations.slopes(estimate))
-        except np.linalg.LinAlgError:
-            raise NoSolution from None
+        named = (*model.columns, *present.functions)
+        empty = EmptyCells.of(named, published)
+        notes = () if empty is None else (RULED,)
+        equations = _equations(model, present, published, logistic, empty)
+        estimate, inverse = _solved(equations)
+        if empty is not None:
+            without = _equations(model, present, published, logistic, None)
+            if _contradicted(without, equations, estimate, inverse):
+                equations, notes = without, (BROKEN,)
+                estimate, inverse = _solved(equations)
         rows = synthetic_fit(model, present, published, estimate, logistic=logistic)
-        return _Fit(model, equations, people, estimate, inverse, rows, design)
+        return _Fit(model, equations, people, estimate, inverse, rows, design, notes)
 
     @property
     def covariance(self) -> Floats:
@@ -416,6 +417,44 @@ class _Fit:
                 f" '{self.model.terms[j].label}' varies beside the other terms; leave a term out"
             )
         return ends
+
+
+def _equations(
+    model: ModelFormula,
+    present: Term,
+    published: PublishedTables,
+    logistic: bool,
+    empty: EmptyCells | None,
+) -> EstimatingEquations:
+    """The equations of a model. empty: the cells that rules leave empty. Raises NotMeasured."""
+    if not logistic:
+        return LinearEquations(model.outcome, model.terms, present, published, empty)
+    named = {*model.covariates, *present.functions}
+    covariates = [name for name in published.names["people"] if name in named]
+    return LogisticEquations(model.outcome, model.terms, present, covariates, published, empty)
+
+
+def _solved(equations: EstimatingEquations) -> tuple[Floats, Floats]:
+    """The estimate and A^-1. Raises NoSolution."""
+    estimate = equations.solution()
+    try:
+        return estimate, inverse_of(equations.slopes(estimate))
+    except np.linalg.LinAlgError:
+        raise NoSolution from None
+
+
+def _contradicted(
+    without: EstimatingEquations, ruled: EstimatingEquations, b: Floats, inverse: Floats
+) -> bool:
+    """Whether rules move a coefficient by more than their noise explains (Hausman 1978).
+
+    The best estimate is not correlated with the difference from another unbiased one, so the
+    difference of the variances is the variance of the difference.
+    """
+    moved = inverse @ without.scores(b)
+    before, after = (inverse @ one.covariance(b) @ inverse for one in (without, ruled))
+    variances = np.maximum(np.diag(before - after), _PRECISION * np.diag(before))
+    return bool((np.abs(moved) > FAR * np.sqrt(variances)).any())
 
 
 def _ends(line: Line, error: float, spread: float) -> Interval | None:
