@@ -42,50 +42,27 @@ def _positive(value: object) -> Fraction:
     return number
 
 
-def _multiple(value: object) -> Fraction:
-    number = _fraction(value)
-    if not 0 <= number <= 100:
-        raise ValueError("must lie between 0 and 100")
-    return number
+def _number(suits: Callable[[Fraction], bool], fault: str) -> BeforeValidator:
+    """An exact number that suits; ValueError with `fault` for others."""
+
+    def check(value: object) -> Fraction:
+        number = _fraction(value)
+        if not suits(number):
+            raise ValueError(fault)
+        return number
+
+    return BeforeValidator(check)
 
 
-def _weight(value: object) -> Fraction:
-    number = _fraction(value)
-    if not Fraction(1, 100) <= number <= 100:
-        raise ValueError("must lie between 0.01 and 100")
-    return number
+def _only(declared: bool) -> BeforeValidator:
+    """`declared` or None: the other truth value and a missing key are the same declaration."""
 
+    def check(value: object) -> object:
+        if value is not None and not isinstance(value, bool):
+            raise ValueError("must be true or false")
+        return declared if value is declared else None
 
-def _probability(value: object) -> Fraction:
-    number = _fraction(value)
-    if not 0 < number < 1:
-        raise ValueError("must lie between 0 and 1, and be neither")
-    return number
-
-
-def _share(value: object) -> Fraction:
-    number = _fraction(value)
-    if not 0 < number <= 1:
-        raise ValueError("must be above 0 and at most 1")
-    return number
-
-
-def _flag(value: object) -> object:
-    """True or None: false and a missing key are the same declaration with the same hash."""
-    if value is False or value is None:
-        return None
-    if value is not True:
-        raise ValueError("must be true or false")
-    return True
-
-
-def _unless_off(value: object) -> object:
-    """False or None: true and a missing key are the same declaration with the same hash."""
-    if value is True or value is None:
-        return None
-    if value is not False:
-        raise ValueError("must be true or false")
-    return False
+    return BeforeValidator(check)
 
 
 def matching(pattern: str, fault: str) -> Callable[[str], str]:
@@ -108,12 +85,20 @@ def _no_formula(text: str) -> str:
 
 _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
-Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
-Share = Annotated[Fraction, BeforeValidator(_share), _exact]
-Multiple = Annotated[Fraction, BeforeValidator(_multiple), _exact]
-Weight = Annotated[Fraction, BeforeValidator(_weight), _exact]
-Flag = Annotated[Literal[True] | None, BeforeValidator(_flag)]
-UnlessOff = Annotated[Literal[False] | None, BeforeValidator(_unless_off)]
+Probability = Annotated[
+    Fraction, _number(lambda n: 0 < n < 1, "must lie between 0 and 1, and be neither"), _exact
+]
+Share = Annotated[Fraction, _number(lambda n: 0 < n <= 1, "must be above 0 and at most 1"), _exact]
+Multiple = Annotated[
+    Fraction, _number(lambda n: 0 <= n <= 100, "must lie between 0 and 100"), _exact
+]
+Weight = Annotated[
+    Fraction,
+    _number(lambda n: Fraction(1, 100) <= n <= 100, "must lie between 0.01 and 100"),
+    _exact,
+]
+Flag = Annotated[Literal[True] | None, _only(True)]
+UnlessOff = Annotated[Literal[False] | None, _only(False)]
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Symbol = (

@@ -10,17 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
 from stream_dp.errors import UserError
 
-from .families import Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Symbol
-from .plugins import AS_IT_IS
 from .structural_rules import Rule, read_group_rules
-from .table_releases import NoneIfEmpty, PastAnswer, RuleText, TableRelease, rule_text
+from .table_releases import (
+    EventsKind,
+    HouseholdsKind,
+    NoneIfEmpty,
+    PastAnswer,
+    RuleText,
+    TableRelease,
+    rule_text,
+)
 
 # Reserved names of columns: a member's group, an event's person, and a group's size.
 KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN = "group", "person", "size"
@@ -74,13 +80,6 @@ class HierarchyRelease(TableRelease):
         return self.rows or ROWS
 
 
-_LISTED = kinds_of(Family.HOUSEHOLDS)
-if TYPE_CHECKING:
-    HouseholdsKind = Kind
-else:
-    HouseholdsKind = Annotated[
-        Literal[_LISTED], Kind.field(lambda k: k.family is Family.HOUSEHOLDS), AS_IT_IS
-    ]
 BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
 _OPTIONAL = {"rows", "relations", "rules"}  # stated in a certificate where they apply
 
@@ -196,13 +195,6 @@ def check_relation(neighbours: str) -> None:
         )
 
 
-_EVENT_KINDS = kinds_of(Family.EVENTS)
-if TYPE_CHECKING:
-    EventsKind = Kind
-else:
-    EventsKind = Annotated[
-        Literal[_EVENT_KINDS], Kind.field(lambda k: k.family is Family.EVENTS), AS_IT_IS
-    ]
 MOST_SLOTS = 64  # events of a person in a period
 
 

@@ -67,15 +67,20 @@ class NumberTexts:
         """Whether a mark is declared."""
         return (self.decimal, self.thousands) != (None, None)
 
+    @property
+    def _marked(self) -> tuple[str, str]:
+        """Patterns of the digits of a whole number above 0, and of the decimal mark."""
+        digits = "[1-9][0-9]*"
+        if self.thousands is not None:
+            digits += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
+        return digits, self.decimal or ("," if self.thousands == "." else ".")
+
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         if not self.declared:
             return _UNDECLARED
-        decimal = self.decimal or ("," if self.thousands == "." else ".")
-        integral = "[1-9][0-9]*"
-        if self.thousands is not None:
-            integral += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
-        return re.compile(rf"(0|-?(?:{integral}))(?:[{decimal}]0+)?")
+        digits, decimal = self._marked
+        return re.compile(rf"(0|-?(?:{digits}))(?:[{decimal}]0+)?")
 
     @property
     def signs(self) -> tuple[str, ...]:
@@ -88,11 +93,8 @@ class NumberTexts:
     def _fraction(self) -> re.Pattern[str]:
         if not self.declared:
             return _UNDECLARED_FRACTION
-        decimal = self.decimal or ("," if self.thousands == "." else ".")
-        integral = "0|[1-9][0-9]*"
-        if self.thousands is not None:
-            integral += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
-        return re.compile(rf"(-?(?:{integral}))[{decimal}]([0-9]+)")
+        digits, decimal = self._marked
+        return re.compile(rf"(-?(?:0|{digits}))[{decimal}]([0-9]+)")
 
     def fraction(self, text: str) -> str | None:
         """Returns a text's decimal number with a point and without end zeros, or None.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from stream_dp.privacy.ledger import composed_cost
 
@@ -83,21 +84,6 @@ def _strata(releases: list[Release]) -> dict[str, tuple[str, str]]:
 
 
 RowFaults = Callable[..., Iterator[str]]  # of a release's own declaration
-
-
-def window_faults(release: WindowRelease, sections: Sections) -> Iterator[str]:
-    """Faults of a panel of patterns, to be put after the release's key in the file."""
-    return _panel_faults(release, sections, _window_row_faults)
-
-
-def cumulative_faults(release: CumulativeRelease, sections: Sections) -> Iterator[str]:
-    """Faults of a panel of totals."""
-    return _panel_faults(release, sections, _totals_row_faults)
-
-
-def joint_faults(release: JointRelease, sections: Sections) -> Iterator[str]:
-    """Faults of a panel of both."""
-    return _panel_faults(release, sections, _joint_row_faults)
 
 
 def _panel_faults(release: Release, sections: Sections, row_faults: RowFaults) -> Iterator[str]:
@@ -355,3 +341,9 @@ def _has_cells(release: Release | DataSetRelease | None, by: str) -> bool:
     if release is None:
         return True
     return by in release.cells
+
+
+# By kind of panel, its faults, to be put after the release's key in the file.
+window_faults = partial(_panel_faults, row_faults=_window_row_faults)
+cumulative_faults = partial(_panel_faults, row_faults=_totals_row_faults)
+joint_faults = partial(_panel_faults, row_faults=_joint_row_faults)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
@@ -343,19 +343,13 @@ class Sections:
     @classmethod
     def of_study(cls, study: Study) -> Sections:
         """The sections of a sound study."""
-        return cls(
-            attributes=study.attributes,
-            attribute_names=study.attributes.keys(),
-            has_groups=study.groups is not None,
-            groups=study.groups,
-            has_places=study.places is not None,
-            places=study.places,
-            numbered_releases=tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
-            periods=study.periods,
-            population=study.population,
-            gate=study.gate,
-            weights=study.weights,
-            unit=study.unit,
-            neighbours=study.neighbours,
-            rho=study.rho,
-        )
+        of_study: dict[str, Any] = {
+            field.name: getattr(study, field.name, None) for field in fields(cls)
+        }
+        derived = {
+            "attribute_names": study.attributes.keys(),
+            "has_groups": study.groups is not None,
+            "has_places": study.places is not None,
+            "numbered_releases": tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
+        }
+        return cls(**of_study | derived)

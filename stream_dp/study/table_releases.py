@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from stream_dp.errors import UserError
 
 from .column_rules import ColumnRule, Function, Implication, Order, read_column_rule
-from .families import DataSetKind, DeclaredRelease, Family, Kind, kinds_of
+from .families import TABLE_FAMILIES, DataSetKind, DeclaredRelease, Kind, kinds_of
 from .field_types import Declaration, Multiple, Name, Probability, Rho, Symbol, UnlessOff, Weight
 from .periods import Periods, period_text
 from .plugins import AS_IT_IS
@@ -179,13 +179,17 @@ class TableRelease(DataSetRelease):
         return tuple(item for item in self.attributes if not isinstance(item, str))
 
 
-_LISTED = kinds_of(Family.PEOPLE)
 if TYPE_CHECKING:
     PeopleKind = Kind
+    HouseholdsKind = Kind
+    EventsKind = Kind
 else:
-    PeopleKind = Annotated[
-        Literal[_LISTED], Kind.field(lambda k: k.family is Family.PEOPLE), AS_IT_IS, AS_IT_IS
-    ]
+    PeopleKind, HouseholdsKind, EventsKind = (
+        Annotated[
+            Literal[kinds_of(family)], Kind.field(lambda k, own=family: k.family is own), AS_IT_IS
+        ]
+        for family in TABLE_FAMILIES
+    )
 
 
 class Derived(Declaration):
