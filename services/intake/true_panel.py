@@ -67,8 +67,9 @@ def _closed_panel(
         symbols = population.close().symbols
         for name, column in columns.items():
             column.append(symbols[name])
-    if refused := dict(population.accounting.rejected):
-        reasons = ", ".join(f"{count} cells: {REASONS[r]}" for r, count in refused.items())
+    if refused := population.accounting.rejected:
+        texts = {str(reason): text for reason, text in REASONS.items()}
+        reasons = ", ".join(f"{count} cells: {texts[r]}" for r, count in refused.items())
         print(f"stream-dp: {path}: left out: {reasons}", file=sys.stderr)
     if not population.accounting.accepted:
         raise UserError(f"{path}: no value of it fits the study")

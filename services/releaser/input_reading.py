@@ -221,14 +221,14 @@ class Inputs:
         self.positions.update(ends)
         room = MAX_BATCH // len(self.positions)
         self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
-        self._context.facts.count(len(reports), self.population.accounting.counts)
+        self._context.facts.count(len(reports), self.population.accounting)
         if reports:
             self._read_until = max(self._read_until or 0.0, reports.times[-1] / 1000)
         self._meter.measure(self.positions, self._input_facts)
 
     @property
     def accounting(self) -> CellCounts:
-        return self.population.accounting.counts
+        return self.population.accounting
 
     @property
     def unread(self) -> Positions:

@@ -75,7 +75,7 @@ def recovered_inputs(
     decoder.go_on([entry.read_as for entry in closes])
     check_end(log, inputs.positions)
     context.facts.answer()
-    accounting = population.accounting.counts
+    accounting = population.accounting
     check_counted(last, accounting)
     count_closed(context.facts, closes, accounting)
     if roster is None or hashes is None:

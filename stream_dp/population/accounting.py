@@ -88,7 +88,7 @@ class CellCounts:
             accepted=self.accepted + further.accepted,
             superseded=self.superseded + further.superseded,
             pending=self.pending + further.pending,
-            rejected=+Tally(self.rejected) + Tally(further.rejected),
+            rejected=dict(+Tally(self.rejected) + Tally(further.rejected)),
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -116,33 +116,3 @@ class Answering:
     def plus(self, further: Answering) -> Answering:
         """Adds the counts of two sets of people."""
         return Answering(self.people + further.people, self.answers + further.answers)
-
-
-@dataclass
-class Accounting:
-    """The running `CellCounts` of a population."""
-
-    received: int = 0
-    accepted: int = 0
-    superseded: int = 0
-    rejected: Tally[Reason] = field(default_factory=Tally)
-    pending: int = 0
-
-    @classmethod
-    def of(cls, counts: CellCounts) -> Accounting:
-        """Starts from the given counts."""
-        return cls(**{**vars(counts), "rejected": Tally(counts.rejected)})
-
-    @property
-    def counts(self) -> CellCounts:
-        """The present counts."""
-        return CellCounts(
-            received=self.received,
-            accepted=self.accepted,
-            superseded=self.superseded,
-            pending=self.pending,
-            rejected={str(reason): count for reason, count in self.rejected.items()},
-        )
-
-    def as_dict(self) -> dict[str, object]:
-        return self.counts.as_dict()

@@ -30,7 +30,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.study import Study
 from stream_dp.study.table_releases import PastAnswer
 
-from .accounting import Accounting, Answering, CellCounts, Reason, RejectedRecord
+from .accounting import Answering, CellCounts, Reason, RejectedRecord
 from .cells import CLEARED, Cells, Part, WaitingCells, code_type, rows_by_kind
 from .histories import Columns, Counts, layers_of
 from .index import Index, distinct, sorted_rows
@@ -180,7 +180,7 @@ class Population:
         self.study = study
         self.part = part
         self.period = 0  # the last closed period
-        self.accounting = Accounting()
+        self.accounting = CellCounts(rejected={})
         self.index = Index()
         self.waiting = WaitingCells()
         self.pending: Tally[int] = Tally()
@@ -247,13 +247,13 @@ class Population:
 
     def fold(self, cells: Cells, rejected: list[RejectedRecord]) -> None:
         """Adds a decoded batch: its cells and its rejected records."""
-        refused = Tally[Reason]()
+        refused = Tally[str]()
         for _, cells_by_reason in rejected:
             for reason, count in cells_by_reason.items():
                 refused[reason] += count
-        self.accounting.rejected.update(refused)
-        self.accounting.received += len(cells) + refused.total()
-        self.accounting.pending += len(cells)
+        received = len(cells) + refused.total()
+        folded = CellCounts(received=received, pending=len(cells), rejected=refused)
+        self.accounting = self.accounting.plus(folded)
         self.pending.update(cells_by_period(cells))
         self.waiting.add(cells)
 
@@ -307,14 +307,16 @@ class Population:
             no_place: cells.take(np.concatenate(unplaced)),
             "fixed": cells.take(np.concatenate(contradicting)),
         }
-        for reason, refused_cells in refused.items():
-            if len(refused_cells):
-                self.accounting.rejected[reason] += len(refused_cells)
         last = sum(len(column.rows) for column in final.columns.values())
-        self.accounting.accepted += last - sum(map(len, refused.values()))
         pending = self.pending.pop(period, 0)
-        self.accounting.superseded += pending - last
-        self.accounting.pending -= pending
+        rejected = {str(reason): len(refused_cells) for reason, refused_cells in refused.items()}
+        closed = CellCounts(
+            accepted=last - sum(rejected.values()),
+            superseded=pending - last,
+            pending=-pending,
+            rejected=rejected,
+        )
+        self.accounting = self.accounting.plus(closed)
         self.period = period
         counters = [layer.advance(self.columns, symbols, period) for layer in self._layers]
 
@@ -414,7 +416,7 @@ class Population:
         self = cls(study, part)
         self.period = head["period"]
         numbers = head["accounting"]
-        self.accounting = Accounting.of(CellCounts(**numbers))
+        self.accounting = CellCounts(**numbers)
         self.index = Index(arrays["hi"], arrays["lo"], arrays["slot"])
         self.waiting = WaitingCells.of(Cells(*(arrays[f"waiting {i}"] for i in range(7))))
         self.pending = Tally({int(number): count for number, count in head["pending"].items()})

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Study
 
-from .accounting import Accounting, Answering, CellCounts, Reason
+from .accounting import Answering, CellCounts, Reason
 from .cells import Cells, Part, WaitingCells, ordered, part_of, split
 from .index import Index
 from .population import Population, cells_by_period
 
 Counts = dict[str, NDArray[np.int64]]
+_NOTHING = CellCounts(rejected={})
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ def close_part(population: Population, cells: Cells, room: int | None = None) ->
     cells: of this part, of the input since the last close, in any order.
     room: how many newcomers it admits at most; None for all of them.
     """
-    people_before, population.accounting = population.people, Accounting()
+    people_before, population.accounting = population.people, _NOTHING
     population.fold(ordered(cells), [])
     closed = population.close(room)
-    accounting, population.accounting = population.accounting.counts, Accounting()
+    accounting, population.accounting = population.accounting, _NOTHING
     return ClosedPart(
         people=population.people,
         newcomers=population.people - people_before,
@@ -129,7 +130,7 @@ def total(study: Study, closed_parts: Sequence[ClosedPart]) -> tuple[Counts, Cel
         of_people = np.sum([closed.counts[release.name] for closed in closed_parts], axis=0)
         of_nobody = unclaimed * closed_parts[0].nobody[release.name] if unclaimed else 0
         counts[release.name] = of_people + of_nobody
-    accounting, answering = CellCounts(rejected={}), Answering()
+    accounting, answering = _NOTHING, Answering()
     for closed in closed_parts:
         accounting = accounting.plus(closed.accounting)
         answering = answering.plus(closed.answering)
@@ -199,5 +200,5 @@ def join_populations(
     )
     for population in populations:
         everybody.pending.update(population.pending)
-    everybody.accounting = Accounting.of(accounting)
+    everybody.accounting = accounting
     return everybody

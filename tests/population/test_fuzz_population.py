@@ -207,7 +207,7 @@ def check_against_model(study, decoder, stream, data, *, saving=True):
         check_balance(accounting)
         assert accounting.received == model.accounting["received"]
         assert accounting.accepted == model.accounting["accepted"]
-        assert +accounting.rejected == +model.rejected
+        assert accounting.rejected == +model.rejected
         assert accounting.superseded == model.accounting["superseded"]
         assert accounting.pending == model.pending
         assert population.size == (study.size or len(model.slots))

@@ -71,7 +71,7 @@ def test_counts_are_those_of_a_dictionary(study, stream):
         assert {k: v.tolist() for k, v in closed.counts.items()} == expected
         accounting = population.accounting
         balanced(accounting)
-        assert +accounting.rejected == +model.rejected
+        assert accounting.rejected == +model.rejected
         assert (accounting.received, accounting.accepted, accounting.superseded) == tuple(
             model.tally[k] for k in ("received", "accepted", "superseded")
         )

@@ -73,7 +73,7 @@ def test_a_shape_is_what_the_plain_reports_are(name):
         populations = [Population(OPEN), Population(OPEN)]
         populations[0].fold(*ours)
         populations[1].fold(*Decoder(OPEN, KEY).decode(plain(several), closed))
-        assert populations[0].accounting.counts == populations[1].accounting.counts
+        assert populations[0].accounting == populations[1].accounting
 
     same()
 
