@@ -24,6 +24,7 @@ from stream_dp.study.attribute import MOST_SYMBOLS
 from stream_dp.study.call_arguments import exact_rho
 from stream_dp.study.field_types import ABSENT
 from stream_dp.study.function_advice import LikelyFunction, function_of, likely_functions
+from stream_dp.study.order_advice import likely_orders
 from stream_dp.study.periods import Periods
 from stream_dp.study.study_text import toml_key, toml_value
 from stream_dp.studyfile import parse_study
@@ -217,7 +218,10 @@ def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -
         sending.words,
         drawn,
         faults if settled else (),
-        tuple(line for function in functions for line in _comments(function)),
+        (
+            *(_rule_comments(columns, study) if study and link == HISTORIES else ()),
+            *(line for function in functions for line in _comments(function)),
+        ),
     )
 
 
@@ -317,6 +321,22 @@ def _derived(
         if form.choose(key, question, ("yes", "no"), "no", confirmed=True) == "yes":
             derived[coarse] = {"of": fine, "values": values}
     return derived
+
+
+def _rule_comments(columns: Sequence[Column], study: Study) -> list[str]:
+    """The key `rules` with orders of numbers that names or labels suggest, for the table's keys."""
+    texts = {column.name: column.title or column.column for column in columns}
+    rules = [*likely_orders(texts, study.attributes)]
+    if not rules:
+        return []
+    return [
+        "Names or labels alone suggest that these numbers are in order. Nobody looked at the data.",
+        "A rule must be public knowledge: true of everybody, whatever this file says. Leave out",
+        "all others, and remove the signs # of the rest.",
+        "rules = [",
+        *(f"    {toml_value(rule)}," for rule in rules),
+        "]",
+    ]
 
 
 def _comments(function: LikelyFunction) -> list[str]:

@@ -224,3 +224,21 @@ def test_a_function_that_values_do_not_tell_is_a_comment_to_complete() -> None:
         "industry_category follows from industry"
     ]
     assert values.startswith('values = { "VALUE OF industry" =')
+
+
+def test_an_order_is_a_comment_that_asks_for_public_knowledge(tmp_path: Path) -> None:
+    header = "id,age,age_first_job,JobStart,JobEnd,wage_start,wage_end"
+    columns = ("JobStart", "JobEnd")
+    table = SourceTable(Path("t.csv"), FileForm(), TableHeader(tuple(header.split(","))))
+    given = {"people": "300", "price": "1", "period": "=", "complete": "yes"}
+    values = {f"{name}: values": "1990, 2000, 2010" for name in columns}
+    values |= {f"{name}: values": "10..12" for name in header.split(",")[1:] if name not in columns}
+    draft = drafted(lambda form: table, {**given, **values})
+    assert draft.study is not None
+    *words, key, first, second, end = draft.comments
+    assert "must be public knowledge" in " ".join(words)
+    assert "Nobody looked at the data" in " ".join(words)
+    completed = "\n".join((key, first, second, end))
+    study = parse_study(tomllib.loads(study_text(draft.study) + completed, parse_float=Decimal))
+    assert draft.study.batches[0].rules is None
+    assert {*study.batches[0].rules} == {"age_first_job <= age", "jobstart <= jobend"}
