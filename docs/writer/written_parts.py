@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import access
 import architecture_picture
 import certificates
 import commands
@@ -36,6 +37,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "certificates": certificates.markdown,
     "metrics": metrics.markdown,
     "alerts": metrics.alerts,
+    "access": access.markdown,
     "events": logs.markdown,
     "reasons": reports.reasons,
     "commands of results": result_commands.markdown,
