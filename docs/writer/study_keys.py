@@ -175,9 +175,11 @@ SHARE_WORDS = (
 )
 EXPANDED = {
     "strata": "The name of a fixed attribute. The declaration stands for a release `NAME-VALUE` of"
-    " each value. All strata together cost as much as one stratum. Needs `rows`.",
-    "waves": "A table (see below) that declares a release `NAME-VALUE` of each value, each with"
-    " separate periods.",
+    " each value. Under `add_remove` all strata together cost as much as one. Under replacement"
+    " several strata cost at least twice the cost of adding or removing one person. Needs `rows`, a"
+    " cap on the private sizes of strata.",
+    "waves": "A table (see below) that declares a release `NAME-VALUE` of each value of a fixed"
+    " attribute, each with separate periods.",
 }
 SLOT_WORDS = (
     "How many answers a person gives in a period, one for each event: the declaration stands for"

@@ -105,7 +105,6 @@ def planned_tried(study, release):
     plan = columns_plan(study_people(study, release), release)
     return FitPlan(plan.titles, lambda: people_phases(plan, release))
 '''
-ROW = "| `tried` | a trial | `every` or `at` |\n"
 REDRAWN = (
     "    return fit_independent(hierarchy, release, context)",
     "    from stream_dp.privacy.noise import SeededNoise, system_entropy\n"
@@ -137,7 +136,6 @@ LEFT_OUT = {
     ),
     "replay": REDRAWN,
     "answers": ("Measured.MARGINALS", "Measured.RESIDUALS"),
-    "documentation": (ROW, ""),
     "phases, done": (
         "    return planned_independent(study, release)",
         "    from dataclasses import replace\n"
@@ -170,16 +168,11 @@ def product_with(folder, replaced, by, room="groups", member=MEMBER, module=MODU
     text = families.read_text("utf-8")
     after = '    HPD_FIXED = "hpd-fixed", _HOUSEHOLDS\n'
     assert text.count(after) == 1
-    assert replaced in member + module + ROW
+    assert replaced in member + module
     text = text.replace(after, after + member.replace(replaced, by))
     families.write_text(text, "utf-8")
     if module := module.replace(replaced, by):
         (package / "batch" / room / "tried.py").write_text(module, "utf-8")
-    page = folder / "docs" / "reference" / "releases.md"
-    page.parent.mkdir(parents=True)
-    rule = "|---|---|---|\n"
-    text = (ROOT / "docs" / "reference" / "releases.md").read_text("utf-8")
-    page.write_text(text.replace(rule, rule + ROW.replace(replaced, by), 1), "utf-8")
     return folder
 
 

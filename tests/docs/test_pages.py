@@ -67,9 +67,9 @@ def test_every_term_is_a_word_of_another_page():
             "cumulative quer",
             "mechanisms/totals mechanisms/joint mechanisms/index reference/queries",
         ),
-        ("cumulative quer", "results/totals results/joint reference/releases"),
+        ("cumulative quer", "results/totals results/joint reference/study-file"),
         ("linear threshold quer", "how-to/synthetic-people mechanisms/tables reference/queries"),
-        ("linear threshold quer", "reference/releases results/papers results/tables"),
+        ("linear threshold quer", "reference/study-file results/papers results/tables"),
         ("count of counts", "how-to/group-sizes mechanisms/sizes results/sizes reference/queries"),
     ],
 )

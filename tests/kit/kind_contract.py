@@ -44,7 +44,6 @@ from .kinds_of_releases import run_to_its_end, study_of
 from .small_groups import Never
 
 FOLDER = Path(stream_dp.__file__).parent
-DOCUMENTED = FOLDER.parent / "docs" / "reference" / "releases.md"
 NAME = "answers"
 
 
@@ -215,11 +214,6 @@ def check_reference(kind: Kind) -> None:
     assert f"| `{kind}` | {kind.family} | {kind.about} |" in study_keys.kinds_table()
 
 
-def check_documentation(kind: Kind) -> None:
-    text = DOCUMENTED.read_text("utf-8")
-    assert f"`{kind}`" in text.split("\n\n")[1], f"a row in {DOCUMENTED.name}"
-
-
 def check_deed(check: Callable[[Kind, Any], None], kind: Kind) -> None:
     """What is announced is what a fit does."""
     if is_data_set(kind):
@@ -240,7 +234,6 @@ CHECKS: dict[str, Callable[[Kind], None]] = {
     "page": check_page,
     "judge": check_judge,
     "reference": check_reference,
-    "documentation": check_documentation,
     **{part: partial(check_deed, check) for part, check in DEEDS.items()},
 }
 

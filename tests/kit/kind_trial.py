@@ -1,7 +1,7 @@
 """Runs the contract of kinds of releases on copies of the product, each with a change of its own.
 
 `python -m kit.kind_trial KIND FOLDER...` prints a line of JSON for each folder: its first fault, or
-null. A folder has a package `stream_dp` and the documentation. Libraries are loaded once, the
+null. A folder has a package `stream_dp`. Libraries are loaded once, the
 product anew for each folder.
 """
 
