@@ -215,8 +215,7 @@ def _variance(mechanism: AnyMechanism, step: Step, t: int, query: Query) -> floa
     window = patterns_part(mechanism)
     if not isinstance(query, TotalQuery):
         assert window is not None
-        _, variance = window.functional(t, query.over(window.bins).astype(float))
-        return variance
+        return window.measurement.variance(t, query.over(window.bins).astype(float))
     position = _place(window, query)
     return (
         float(step.estimates.errors[position] ** 2)

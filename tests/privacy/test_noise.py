@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from stream_dp.privacy import noise
 from stream_dp.privacy.noise import (
     SeededNoise,
     SystemNoise,
@@ -104,6 +105,22 @@ def test_a_draw_has_what_was_demanded_and_says_whether_it_is_simulated():
         assert [v.shape for v in drawn] == [(8,), (1,), (0,)]
         assert all(v.dtype == np.int64 for v in drawn)
         assert source.draw([]).noise == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_numbers_of_a_wide_law_need_no_table_and_are_those_of_the_table(seed):
+    rng = np.random.default_rng(seed)
+    laws = [Fraction(int(10 ** rng.uniform(0, 8)), 3) for _ in range(200)]
+    sizes = [int(10 ** rng.uniform(0, 2.5)) for _ in laws]
+    uniforms = np.random.default_rng(seed).random(sum(sizes))
+    noise._table.cache_clear()
+    drawn = SeededNoise(seed).draw(list(zip(laws, sizes, strict=True))).noise
+    narrow = sum(law < max(noise._ROUNDED, size**2) for law, size in zip(laws, sizes, strict=True))
+    assert noise._table.cache_info().misses <= narrow + 5
+    for law, values in zip(laws, drawn, strict=True):
+        support, cumulative = noise._table(law)
+        mine, uniforms = np.split(uniforms, [len(values)])
+        assert np.array_equal(values, support[np.searchsorted(cumulative, mine)])
 
 
 def test_only_a_seed_repeats():

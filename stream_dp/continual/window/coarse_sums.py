@@ -64,10 +64,16 @@ class CoarseSums:
         return np.concatenate([numbers, runs, recent])
 
     @cached_property
-    def _places(self) -> NDArray[np.int64]:
-        """The levels of all features, numbered through: (features, q^k)."""
-        levels = self._levels
-        return levels + (self.width + 1) * np.arange(len(levels))[:, None]
+    def _memberships(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Every feature with every pattern of a level above 0: (n,) each.
+
+        Their positions in (features, q^k), their patterns, and their levels in (features, k + 1),
+        numbered through. Of many symbols most patterns have level 0 in most features.
+        """
+        features, patterns = self._levels.nonzero()
+        levels = self._levels[features, patterns]
+        positions = features * self.q**self.width + patterns
+        return positions, patterns, features * (self.width + 1) + levels
 
     @cached_property
     def _weights(self) -> tuple[Floats, Floats]:
@@ -87,11 +93,9 @@ class CoarseSums:
 
     def _sums_of(self, values: Floats) -> Floats:
         """The sum of values (q^k,) over every set: (features, k)."""
-        positions = self._places
-        repeated = np.broadcast_to(values, positions.shape).ravel()
-        size = len(positions) * (self.width + 1)
-        by_level = np.bincount(positions.ravel(), repeated, size).reshape(len(positions), -1)
-        return by_level[:, :0:-1].cumsum(axis=1)[:, ::-1]
+        features, (_, patterns, levels) = len(self._levels), self._memberships
+        by_level = np.bincount(levels, values[patterns], features * (self.width + 1))
+        return by_level.reshape(features, -1)[:, :0:-1].cumsum(axis=1)[:, ::-1]
 
     def slope(self, off: Floats) -> Floats:
         """Half the gradient of the terms at the distances off: (q^k,) for (q^k,).
@@ -105,7 +109,10 @@ class CoarseSums:
         by_level = np.zeros((len(sums), self.width + 1))
         by_level[:, 1:] = (inside * sums - of_complements).cumsum(axis=1)
         by_level += of_complements.sum(axis=1)[:, None]
-        return np.asarray(by_level.ravel()[self._places].sum(axis=0))
+        positions, _, levels = self._memberships
+        gradients = np.repeat(by_level[:, 0], off.size)
+        gradients[positions] = by_level.ravel()[levels]
+        return np.asarray(gradients.reshape(len(sums), -1).sum(axis=0))
 
     @cached_property
     def most(self) -> float:

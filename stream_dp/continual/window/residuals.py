@@ -113,7 +113,7 @@ class Residuals:
     def demand(self, t: int) -> Demand:
         """The noise of the measurements at t >= k, (variance, size) each."""
         kinds, sizes = self._kind_sizes[0 if t == self.width else 1]
-        variances = self._kind_variances(t)
+        variances = _kind_variances(self, self._alike(t))
         return tuple((variances[i], int(n)) for i, n in zip(kinds, sizes, strict=True))
 
     def transform(self, counts: Counts) -> Counts:
@@ -209,17 +209,13 @@ class Residuals:
 
         These are the variances of the noise itself (`exact_variance`).
         """
-        kind_variances = np.array(
-            [exact_variance(v) if v else 0.0 for v in self._kind_variances(t)]
-        )
-        variances: Floats = kind_variances[self._kinds.of_entry]
+        variances: Floats = _exact_variances(self, self._alike(t))[self._kinds.of_entry]
         return np.where(self._measured, variances, 0.0)
 
-    def _kind_variances(self, t: int) -> tuple[Fraction, ...]:
-        """The noise variance of every kind of entry in the window at t."""
-        # Periods far from the first and from the last are alike.
+    def _alike(self, t: int) -> int:
+        """A period with the noise variances of t: all far from the first and the last are alike."""
         far = max(2 * self.width - 1, self.width + 1)
-        return _kind_variances(self, far if far <= t <= self.horizon - self.width + 1 else t)
+        return far if far <= t <= self.horizon - self.width + 1 else t
 
     @cached_property
     def _kinds(self) -> Kinds:
@@ -294,3 +290,9 @@ def _kind_variances(residuals: Residuals, t: int) -> tuple[Fraction, ...]:
         else:
             variances.append(s / costs.total_weight if residuals.total else Fraction(0))
     return tuple(variances)
+
+
+@lru_cache(maxsize=256)
+def _exact_variances(residuals: Residuals, t: int) -> Floats:
+    """Of each kind of entries at t, the variance of the noise itself: (kinds,)."""
+    return np.array([exact_variance(v) if v else 0.0 for v in _kind_variances(residuals, t)])
