@@ -126,6 +126,7 @@ class PublicLog:
         self.reading: tuple[str, ...] = ()
         self._tallies: dict[str, PanelTally] = {}
         self.published: list[AnyPublished] = []
+        self._of_panel: dict[str, list[PublishedRelease]] = {}
         self.weights: dict[str, PublishedWeights] = {}
         self.messages: list[Message] = []
         self.signatures = Signatures()
@@ -170,6 +171,8 @@ class PublicLog:
             release = checked_release(self.study, message, self._keep)
             self.published.append(release)
             self.messages.append(release.message)
+            if isinstance(release, PublishedRelease):
+                self._of_panel.setdefault(release.certificate.release, []).append(release)
             if self._count_panels and release.new_columns:
                 self._count(cast(PublishedRelease, release), message)
 
@@ -249,10 +252,9 @@ class PublicLog:
     def releases_of(self, name: str) -> list[PublishedRelease]:
         """The releases of a panel so far. Raises UserError without any."""
         self.study.release(name)
-        releases = [r for r in self.releases if r.certificate.release == name]
-        if not releases:
+        if name not in self._of_panel:
             raise nothing_published(self.study, name)
-        return releases
+        return [*self._of_panel[name]]
 
     def release_at(self, name: str, period: str | None) -> PublishedRelease:
         """The release of a panel at a period, or the latest if `period` is None.

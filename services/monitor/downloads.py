@@ -52,14 +52,14 @@ def add_metadata(application: FastAPI, state: State) -> None:
         return state_response(state, document.write(described(state)), document.media)
 
     @file_path(application, METADATA, DOCUMENTS[_FIRST].media)
-    def metadata() -> Response:
+    async def metadata() -> Response:
         """The dataset and its distributions as DCAT-AP, in JSON-LD."""
         return answered(_FIRST)
 
     @file_path(
         application, METADATA + "/{name}", *(document.media for document in DOCUMENTS.values())
     )
-    def document(name: str) -> Response:
+    async def document(name: str) -> Response:
         """A description of every table: dcat.jsonld, croissant.json, datapackage.json, ddi.xml
         or registry.yaml.
 

@@ -299,7 +299,7 @@ def add_api(application: FastAPI, state: State) -> None:
             declared.release(name)
 
     @typed("/api/v1/study", StudyAnswer)
-    def study(request: Request) -> Response:
+    async def study(request: Request) -> Response:
         """The declared study, the hash, the head and a citation."""
         return answered(
             {
@@ -311,12 +311,12 @@ def add_api(application: FastAPI, state: State) -> None:
         )
 
     @typed("/api/v1/releases", list[ReleaseRow])
-    def releases(request: Request) -> Response:
+    async def releases(request: Request) -> Response:
         """Every release, in the order of publication."""
         return answered(releases_data(public))
 
     @typed("/api/v1/certificates/{index}", Json)
-    def certificate(request: Request, index: int) -> Response:
+    async def certificate(request: Request, index: int) -> Response:
         """The certificate of a release; index is the position in the list of releases, from 1."""
         release = release_at_index(public, index)
         fields = release.certificate.model_dump(mode="json")
@@ -324,14 +324,14 @@ def add_api(application: FastAPI, state: State) -> None:
         return answered(fields | chain)
 
     @typed("/api/v1/queries", dict[str, list[str]])
-    def queries(request: Request) -> Response:
+    async def queries(request: Request) -> Response:
         """By release, examples of queries."""
         names = dict.fromkeys(release.name for release in declared.releases)
         names |= {release.certificate.release: None for release in public.published}
         return answered({name: public.queries(name) for name in names})
 
     @typed("/api/v1/estimate", EstimateAnswer)
-    def estimate(
+    async def estimate(
         request: Request,
         release: Text,
         query: Text,
@@ -353,7 +353,7 @@ def add_api(application: FastAPI, state: State) -> None:
         return answered({**answer.as_dict(), "head": state.head})
 
     @typed("/api/v1/curve", CurveAnswer)
-    def curve(
+    async def curve(
         request: Request,
         release: Text,
         query: Text,
@@ -376,7 +376,7 @@ def add_api(application: FastAPI, state: State) -> None:
         return answered({**stated, "head": state.head})
 
     @typed("/api/v1/compare", CompareAnswer)
-    def compare(
+    async def compare(
         request: Request,
         release: Text,
         query: Text,
@@ -408,7 +408,7 @@ def add_api(application: FastAPI, state: State) -> None:
         return answered({**comparison.as_dict(), "head": state.head})
 
     @typed("/api/v1/privacy", PrivacyAnswer)
-    def privacy(request: Request) -> Response:
+    async def privacy(request: Request) -> Response:
         """The privacy label in plain words, and the budget."""
         label, facts = state.label, published_facts(public)
         return answered(
@@ -426,7 +426,7 @@ def add_api(application: FastAPI, state: State) -> None:
         )
 
     @typed("/api/v1/verify", VerifyAnswer)
-    def verify(request: Request) -> Response:
+    async def verify(request: Request) -> Response:
         """The checks of the public log, and the hash of every message."""
         hashes = [message.hash for message in public.messages]
         return answered({"verified": state.verified, "head": state.head, "messages": hashes})

@@ -92,7 +92,7 @@ def _page(state: State, body: bytes, status: int = 200) -> Response:
 def _faults(application: FastAPI, root: str) -> None:
     """Adds a page for each kind of error."""
 
-    def refused(request: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         kind = next(kind for kind in type(error).__mro__ if kind in _FAULTS)
         status, title, line = _FAULTS[kind]
         if isinstance(error, AnyHTTPException):
@@ -113,11 +113,11 @@ def _pages(application: FastAPI, state: State) -> None:
         return application.get(path, include_in_schema=False)
 
     @page("/")
-    def index(request: Request) -> Response:
+    async def index(request: Request) -> Response:
         return _page(state, state.pages.get("/") or views.index_page(state))
 
     @page("/release/{name}")
-    def release(
+    async def release(
         request: Request,
         name: str,
         q: Annotated[str | None, Query(max_length=500)] = None,
@@ -140,13 +140,13 @@ def _pages(application: FastAPI, state: State) -> None:
             return _page(state, views.release_page(state, name, query_text, error.lines), 400)
 
     @page("/compare/{name}")
-    def compare(request: Request, name: str) -> Response:
+    async def compare(request: Request, name: str) -> Response:
         fields = {key: within_length(value) for key, value in request.query_params.items()}
         body, sound = answer_views.compare_page(state, name, fields)
         return _page(state, body, 200 if sound else 400)
 
     @page("/ask/{name}")
-    def ask(request: Request, name: str) -> Response:
+    async def ask(request: Request, name: str) -> Response:
         fields = dict(request.query_params)
         declared = state.public.study.release(name)
         try:
@@ -159,7 +159,7 @@ def _pages(application: FastAPI, state: State) -> None:
         return RedirectResponse(state.root + PageQuery(query, count, beside).address(name), 303)
 
     @page("/data/{name}")
-    def data_set(
+    async def data_set(
         request: Request,
         name: str,
         period: Optional = None,
@@ -181,19 +181,21 @@ def _pages(application: FastAPI, state: State) -> None:
         return _page(state, body, 200 if sound else 400)
 
     def view_at(path: str, view: Callable[[State], bytes]) -> None:
-        page(path)(lambda: _page(state, view(state)))
+        @page(path)
+        async def viewed() -> Response:
+            return _page(state, view(state))
 
     view_at("/privacy", lambda state: state.pages.get("/privacy") or views.privacy_page(state))
     view_at("/verify", views.verify_page)
     view_at("/downloads", views.downloads_page)
 
     @page("/certificate/{index}")
-    def certificate(request: Request, index: int) -> Response:
+    async def certificate(request: Request, index: int) -> Response:
         release = release_at_index(state.public, index)
         return _page(state, views.certificate_page(state, index, release))
 
     @page("/api")
-    def reference(request: Request) -> Response:
+    async def reference(request: Request) -> Response:
         paths = views.api_paths(application.openapi())
         text = render("api.html", root=state.root, paths=paths, head=state.head)
         return Response(text, media_type=_HTML)
@@ -207,7 +209,7 @@ def _figures(application: FastAPI, state: State) -> None:
         return fields | {"beside": request.query_params.getlist("beside")}
 
     @file_path(application, "/figure/{kind}/{name}.{form}", *FIGURE_FORMATS.values())
-    def figure(request: Request, kind: str, name: str, form: str) -> Response:
+    async def figure(request: Request, kind: str, name: str, form: str) -> Response:
         """A figure of a page as svg, png (1200 x 630) or csv, with the fields of its address.
 
         kind: release, totals, compare, data, series or map. CSV has the unclipped numbers.
@@ -219,7 +221,7 @@ def _figures(application: FastAPI, state: State) -> None:
         return state_response(state, body, FIGURE_FORMATS[form])
 
     @application.get("/embed/{kind}/{name}", include_in_schema=False)
-    def embed(request: Request, kind: str, name: str) -> Response:
+    async def embed(request: Request, kind: str, name: str) -> Response:
         file = figure_file(state, kind, name, fields_of(request))
         links = FigureLinks(kind, name, request.url.query)
         return _page(state, embed_page(state, file, links))
@@ -229,7 +231,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
     """Adds the downloads."""
 
     @file_path(application, "/download/log.db", SQLITE_MEDIA)
-    def log() -> Response:
+    async def log() -> Response:
         """The public log, a SQLite file, for `stream-dp verify` and the page's verifier."""
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "log.db"
@@ -238,7 +240,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
         return _sent(file, f"{state.public.study.name}-public.db", SQLITE_MEDIA)
 
     @file_path(application, "/download/series.csv", SERIES_MEDIA)
-    def series() -> Response:
+    async def series() -> Response:
         """The estimates of all periods with their errors, as SDMX-CSV 2.0."""
         with ExitStack() as undone:
             file = undone.enter_context(TemporaryFile())
@@ -248,7 +250,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
         return _sent(file, f"{state.public.study.name}-series.csv", SERIES_MEDIA)
 
     @file_path(application, "/download/{release}/{table}.{form}", *FORMATS.values())
-    def download(release: str, table: str, form: str, period: Optional = None) -> Response:
+    async def download(release: str, table: str, form: str, period: Optional = None) -> Response:
         """A table of a release: panel, measurements, estimates; groups, people of data sets.
 
         form: csv, parquet, arrow or json.
@@ -266,7 +268,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
         return _sent(file, f"{name}.{form}", FORMATS[form])
 
     @file_path(application, "/events", "text/event-stream")
-    def events() -> Response:
+    async def events() -> Response:
         """Server-sent events: `head`, now and with every new release."""
         raise HTTPException(404)  # the process that holds the connections answers it
 

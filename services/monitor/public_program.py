@@ -25,6 +25,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 
@@ -33,6 +34,7 @@ from stream_dp.log.open_public import public_log
 from stream_dp.study import Study
 
 from .client_limits import Application, Message
+from .default_questions import default_query
 from .follower import fault_of
 from .forks import Work, answer_in_forks, fork_for_orders
 from .public_pages import public_pages
@@ -167,7 +169,18 @@ def _read(
     releases = len(state.public.published)
     message = {"end": asdict(state.end), "head": state.head, "releases": releases}
     message["about"] = study_summary(state).as_dict()
-    return message, public_pages(state, lambda: public_log(source))
+    application = public_pages(state, lambda: public_log(source))
+    _ask_first(application, state)
+    return message, application
+
+
+def _ask_first(application: Application, state: State) -> None:
+    """Asks each panel a question, so that forks inherit what every answer needs."""
+    public = state.public
+    for name in dict.fromkeys(release.certificate.release for release in public.releases):
+        query = urlencode({"q": default_query(public, name)})
+        asked = {"method": "GET", "path": f"/release/{quote(name, safe='')}", "query": query}
+        answer_of(application, Work(asked))
 
 
 def serve_state(
@@ -182,11 +195,23 @@ def serve_state(
         answer_in_forks(answer)
 
 
+class _WithoutPandas:
+    """Finds no pandas. pyarrow would load it at the first array, and every fork would map it."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def _load() -> None:
     """Loads the modules of all forks, so that the forks share memory."""
-    import_module("stream_dp.log.sqlite")
+    for module in ("stream_dp.log.sqlite", "scipy.linalg", "scipy.sparse", "scipy.special"):
+        import_module(module)
     import_module("anyio._backends._asyncio")  # anyio imports it at the first question
-    pa.array([0])  # pyarrow looks for pandas at the first array
+    sys.meta_path.insert(0, _WithoutPandas)
+    pa.array([0])  # pyarrow looks for pandas once
+    sys.meta_path.remove(_WithoutPandas)
     compile_templates()
 
 

@@ -33,7 +33,7 @@ from .joint_answers import JointAnswers, joined
 from .least_error_answers import LeastErrorAnswers
 from .linear_system import FactorCache
 from .measured_rows import PeriodMeasurements, ReleaseMeasurements, releases_of_stream
-from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
+from .panel_answer import PanelCurve, PanelQuery, joint_panel_answers, share_query
 from .query import EVERYBODY, WindowQuery, example_queries, query_words, survey_examples
 from .tables.conjunction import example_conjunctions, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
@@ -166,6 +166,9 @@ class Answering(ABC):
         return None
 
 
+_KEPT = 32  # curves
+
+
 class PanelAnswers(Answering):
     """Answers about panels, from the measurements of all releases of the same people."""
 
@@ -173,6 +176,8 @@ class PanelAnswers(Answering):
         super().__init__(log)
         self.streams: dict[str, StreamMeasurements] = {}
         self._least: dict[str, LeastErrorAnswers | None] = {}
+        self._curves: dict[tuple[str, str, bool], PanelCurve] = {}
+        self._last_joint: tuple[tuple[tuple[ReleaseQuery, ...], bool], JointAnswers] | None = None
 
     def queries(self, name: str) -> list[str]:
         study, declared = self._log.study, self._log.study.release(name)
@@ -181,21 +186,22 @@ class PanelAnswers(Answering):
 
     def periods(self, name: str, query: str | None) -> list[str]:
         """All periods of the panel with as many periods before as the query looks at."""
-        study = self._log.study
         columns = (r.certificate.columns for r in self._log.releases_of(name))
         labels = [label for of_release in columns for label in of_release]
         if query is None:
             return labels
-        asked = share_query(study, study.release(name), query, count=False)
-        widths = [part.width for part in asked if isinstance(part, WindowQuery)]
+        curve = self._curve(name, query, count=False)
+        widths = [p.width for p in (curve.query, curve.among) if isinstance(p, WindowQuery)]
         return labels[max(widths, default=1) - 1 :]
 
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
-        parsed = self._parsed(query, count=bool(count))
+        _refuse_region(query)
+        curve = self._curve(query.release, query.query, count=bool(count))
+        parsed = curve.at(self._log.study.periods.numbers[self._period(query)])
         panel = self._log.counted_panel(query.release, parsed.period)
-        answer = answer_query(parsed, panel, count=bool(count))
         bias = self._log.release_at(query.release, None).certificate.panel_bias
-        answer = replace(answer, bias=bias and bias.removesuffix(f"; {ADVICE}"))
+        bias = bias and bias.removesuffix(f"; {ADVICE}")
+        answer = curve.answer(parsed.number, panel, bias)
         least = self.least(query.release)
         return answer if least is None else least.answer(parsed, answer)
 
@@ -220,11 +226,15 @@ class PanelAnswers(Answering):
         return self._least[name]
 
     def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
-        return joined(
-            [self._parsed(query, count=bool(count)) for query in queries],
-            lambda query: id(query.best.stream),
-            lambda queries: joint_panel_answers(queries, count=bool(count)),
-        )
+        key = tuple(queries), bool(count)
+        if self._last_joint is None or self._last_joint[0] != key:
+            answers = joined(
+                [self._parsed(query, count=bool(count)) for query in queries],
+                lambda query: id(query.best.stream),
+                lambda queries: joint_panel_answers(queries, count=bool(count)),
+            )
+            self._last_joint = key, answers
+        return self._last_joint[1]
 
     def table(self, name: str) -> pa.Table:
         self._log.releases_of(name)
@@ -232,11 +242,20 @@ class PanelAnswers(Answering):
 
     def _parsed(self, query: ReleaseQuery, *, count: bool) -> PanelQuery:
         _refuse_region(query)
-        study, declared = self._log.study, self._log.study.release(query.release)
-        parsed, among = share_query(study, declared, query.query, count=count)
-        period = self._period(query)
-        best = StreamEstimator(*self.measured(query.release))
-        return PanelQuery(best, parsed, study.periods.numbers[period], among)
+        curve = self._curve(query.release, query.query, count=count)
+        return curve.at(self._log.study.periods.numbers[self._period(query)])
+
+    def _curve(self, name: str, text: str, *, count: bool) -> PanelCurve:
+        """A query to a release at all periods, parsed once. Raises UserError."""
+        key = name, text, count
+        if key not in self._curves:
+            study = self._log.study
+            query, among = share_query(study, study.release(name), text, count=count)
+            best = StreamEstimator(*self.measured(name))
+            if len(self._curves) >= _KEPT:
+                self._curves.clear()
+            self._curves[key] = PanelCurve(best, query, among, count)
+        return self._curves[key]
 
     def _period(self, query: ReleaseQuery) -> str:
         """The period of a query, by default the last release's. Raises UserError.

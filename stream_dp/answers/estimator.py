@@ -29,10 +29,10 @@ from .unknown_counts import (
     Bonds,
     EntryUnknowns,
     Key,
+    PatternSum,
     WindowUnknowns,
     counter_blocks,
     key_of,
-    on_unknowns,
 )
 
 
@@ -150,22 +150,26 @@ class StreamEstimator:
         return None if question is None else self.stream.answers([question])
 
     def pattern_question(self, number: int, weights: Floats) -> Question | None:
-        """The question of `patterns`.
+        """The question of `patterns`."""
+        return self.pattern_questions([number], weights)[0]
+
+    def pattern_questions(self, numbers: Sequence[int], weights: Floats) -> list[Question | None]:
+        """The questions of `patterns` at several periods.
 
         The first window answers for the periods before its own, with any later symbols.
         """
-        start = self.release.messages[0].number
-        question = self._measured(number, weights)
-        if question is None and number < start:
-            any_later = self.stream.windows.q ** (start - number)
-            return self._measured(start, np.repeat(weights, any_later))
-        return question
+        start, patterns = self.release.messages[0].number, self.stream.windows.sum(weights)
+        questions = [self._measured(patterns, number) for number in numbers]
+        for i, number in enumerate(numbers):
+            if questions[i] is None and number < start:
+                later = np.repeat(weights, self.stream.windows.q ** (start - number))
+                questions[i] = self._measured(self.stream.windows.sum(later), start)
+        return questions
 
-    def _measured(self, number: int, weights: Floats) -> Question | None:
-        on_windows = self.stream.windows.question(number, weights)
-        columns, coefficients = on_unknowns(self.stream.windows, on_windows)
+    def _measured(self, patterns: PatternSum, number: int) -> Question | None:
+        columns = patterns.at(number)
         measured = self.stream.system.measured[columns].all()
-        return Question(columns, coefficients, on_windows.constant) if measured else None
+        return Question(columns, patterns.coefficients, patterns.constant) if measured else None
 
     def total(self, b: int, number: int) -> Answers:
         """The people with the event in at least b periods so far."""

@@ -190,6 +190,11 @@ class Answers:
             separate = (self.coordinates @ second.coordinates.T).toarray()
         return separate - self.bound @ second.bound.T
 
+    def paired_covariance(self, second: Answers) -> Floats:
+        """The covariance of each answer with its counterpart among n others, (n,)."""
+        separate = self.coordinates.multiply(second.coordinates).sum(axis=1)
+        return np.asarray(separate - (self.bound * second.bound).sum(axis=1))
+
     def chosen(self, positions: Ints) -> Answers:
         """The answers at `positions`, with possible repeats."""
         return Answers(self.values[positions], self.coordinates[positions], self.bound[positions])

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from .query import (
     query_words,
 )
 
+_TOGETHER = 32  # periods
 METHOD = "best linear unbiased"
 NO_PEOPLE = "share: the number of people is private and not measured; ask for --count"
 
@@ -66,18 +68,9 @@ class PanelQuery:
 
     def _question(self, query: Query) -> Question:
         """The people who satisfy a query, as a sum of unknowns."""
-        if isinstance(query, TotalQuery):
-            return self.best.total_question(query.threshold, self.number)
-        weights = query_weights(query, self.release)
-        if query.width > (so_far := self.release.time(self.number)):
-            raise UserError(
-                f"query '{query.text}': looks at {query.width} periods, and at {self.period} there"
-                f" are {so_far} so far"
-            )
-        question = self.best.pattern_question(self.number, weights)
-        if question is None:
-            location = f"public log: {self.release.declared.name} at {self.period}"
-            raise Inconsistent(f"{location}: not the measurements that it declares")
+        (question,) = _questions(self.best, query, [self.number])
+        if isinstance(question, UserError):
+            raise question
         return question
 
     @cached_property
@@ -197,23 +190,134 @@ def release_query(study: Study, declared: Release, query: str) -> Query:
     return parsed
 
 
-def answer_query(query: PanelQuery, panel: Panel | PanelCounts, *, count: bool) -> Answer:
-    """The best answer to a query.
+def _questions(
+    best: StreamEstimator, query: Query, numbers: Sequence[int]
+) -> list[Question | UserError]:
+    """The people who satisfy a query at each period, or why the period has no answer.
 
-    panel: the release's panel up to the query's period
-    count: whether the answer is a number of people, not a share
-
-    Raises UserError where there is no such share, Inconsistent where measurements are missing.
+    Raises UserError where the release answers at no period.
     """
-    answer = joint_panel_answers([query], count=count).answers[0]
-    if answer.interval is None:
-        raise UserError(UNCLEAR)
-    rows = 1.0 if count else max(_rows(query, panel), 1.0)
-    return replace(
-        answer,
-        synthetic=_matching(query.query, query.release, panel) / rows,
-        padding=_padding(query.query, query.release) / rows,
-    )
+    if isinstance(query, TotalQuery):
+        return [best.total_question(query.threshold, number) for number in numbers]
+    release = best.release
+    weights = query_weights(query, release)
+    seen = [number for number in numbers if release.time(number) >= query.width]
+    measured = dict(zip(seen, best.pattern_questions(seen, weights), strict=True))
+    labels, questions = release.study.periods.labels, list[Question | UserError]()
+    for number in numbers:
+        question, label = measured.get(number), labels[number - 1]
+        if question is not None:
+            questions.append(question)
+        elif number in measured:
+            location = f"public log: {release.declared.name} at {label}"
+            questions.append(Inconsistent(f"{location}: not the measurements that it declares"))
+        else:
+            questions.append(
+                UserError(
+                    f"query '{query.text}': looks at {query.width} periods, and at {label} there"
+                    f" are {release.time(number)} so far"
+                )
+            )
+    return questions
+
+
+class _PeriodAnswer(NamedTuple):
+    """An answer without the panel's own, and the number of people of its share."""
+
+    answer: Answer
+    people: float
+
+
+@dataclass(frozen=True, eq=False)
+class PanelCurve:
+    """A query to a release of a panel, with the best answers at its periods.
+
+    Answers are computed `_TOGETHER` periods at once, and always the same periods. So an answer has
+    the same digits by itself and in a curve.
+
+    among: the people that a share is of, as in `PanelQuery`
+    count: whether the answers are numbers of people, not shares
+    """
+
+    best: StreamEstimator
+    query: Query
+    among: Query | None
+    count: bool
+    _found: dict[int, _PeriodAnswer | UserError] = field(default_factory=dict)
+
+    def at(self, number: int) -> PanelQuery:
+        """The query at a period."""
+        return PanelQuery(self.best, self.query, number, self.among)
+
+    def answer(self, number: int, panel: Panel | PanelCounts, bias: str | None) -> Answer:
+        """The best answer at a period.
+
+        panel: the release's panel up to the period
+        bias: how its answers are biased
+
+        Raises UserError where there is no such share, Inconsistent where measurements are missing.
+        """
+        if number not in self._found:
+            self._compute(number)
+        found = self._found[number]
+        if isinstance(found, UserError):
+            raise found.with_traceback(None)
+        query, release = self.query, self.best.release
+        rows = 1.0 if self.count else max(_rows(self.at(number), panel, found.people), 1.0)
+        return replace(
+            found.answer,
+            synthetic=_matching(query, release, panel) / rows,
+            padding=_padding(query, release) / rows,
+            bias=bias,
+        )
+
+    def _compute(self, number: int) -> None:
+        """Computes the answers of all periods that are computed together with a period."""
+        release, start = self.best.release, number - (number - 1) % _TOGETHER
+        numbers = range(max(start, release.first), min(start + _TOGETHER, release.last + 1))
+        queries = [self.at(n) for n in numbers]
+        asked = list[tuple[PanelQuery, Question]]()
+        for query, question in zip(
+            queries, _questions(self.best, self.query, numbers), strict=True
+        ):
+            if isinstance(question, UserError):
+                self._found[query.number] = question
+            elif not self.count and query.people is None:
+                self._found[query.number] = UserError(NO_PEOPLE)
+            else:
+                asked.append((query, question))
+        if asked and self.count:
+            self._add_counts(asked)
+        elif asked:
+            self._add_shares(asked)
+
+    def _add_counts(self, asked: Sequence[tuple[PanelQuery, Question]]) -> None:
+        answers = self.best.stream.answers([question for _, question in asked])
+        columns = answers.values.tolist(), np.sqrt(answers.variances).tolist()
+        for (query, _), value, error in zip(asked, *columns, strict=True):
+            self._found[query.number] = _PeriodAnswer(query.answer(value, error, count=True), 1.0)
+
+    def _add_shares(self, asked: Sequence[tuple[PanelQuery, Question]]) -> None:
+        stream, study = self.best.stream, self.best.release.study
+        x = stream.answers([question for _, question in asked])
+        people = [query.people[0] for query, _ in asked if query.people is not None]
+        n = stream.answers(people)
+        ratios = Ratios(x.values, x.variances, n.values, n.variances, x.paired_covariance(n))
+        columns = [column.tolist() for column in (*ratios.intervals(), n.values)]
+        sampled = sampled_shares(ratios, study.sampling)
+        for (query, _), share, error, low, high, base, design in zip(
+            asked, *columns, sampled, strict=True
+        ):
+            if math.isnan(error) or math.isnan(low):
+                self._found[query.number] = UserError(UNCLEAR)
+                continue
+            answer = replace(
+                query.answer(share, math.nan, count=False),
+                standard_error=error,
+                interval=(low, high),
+                sampled=design,
+            )
+            self._found[query.number] = _PeriodAnswer(answer, base)
 
 
 def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointAnswers:
@@ -318,11 +422,11 @@ def panel_events(study: Study, declared: Release) -> tuple[int, ...]:
     return (1,) if declared.patterns is None else study.event_codes(declared.totals)
 
 
-def _rows(query: PanelQuery, panel: Panel | PanelCounts) -> float:
+def _rows(query: PanelQuery, panel: Panel | PanelCounts, people: float) -> float:
     """The number of rows of which a panel's share is: all, or the present, or the entered.
 
-    Where rows are a bound on the people and all alike, or are those of the first period, the noisy
-    number of people.
+    people: the noisy number of people, of whom it is where rows are a bound on the people and all
+        alike, or are those of the first period
     """
     release = query.release
     if query.among is not None:
@@ -335,8 +439,8 @@ def _rows(query: PanelQuery, panel: Panel | PanelCounts) -> float:
         absent = len(panel.values) - 1 if totals.present else None
         bound = release.declared.rows is not None
         late = release.study.admits_late_entry(release.declared)
-        if absent is None and (bound or late) and query.people is not None:
-            return query.best.stream.answers([query.people[0]]).value
+        if absent is None and (bound or late):
+            return people
     if absent is None:
         return float(panel.rows)
     return float(panel.rows - panel.newest(absent))

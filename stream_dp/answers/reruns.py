@@ -97,20 +97,20 @@ class SeriesLayout:
 
     def questions(self, stream: StreamMeasurements) -> list[Question]:
         """The live cells as questions to the stream's measurements."""
-        best, start = StreamEstimator(stream, self.release), self.release.first - 1
-        window, questions = self.release.window, []
-        for series, t in np.argwhere(self.live):
+        best, start = StreamEstimator(stream, self.release), self.release.first
+        window, questions = self.release.window, list[Question | None]()
+        for series, live in enumerate(self.live):
+            numbers = [start + int(t) for t in np.flatnonzero(live)]
             if series < self.patterns.size:
                 assert window is not None
                 weights = np.zeros(window.bins)
                 weights[self.patterns[series]] = 1
-                question = best.pattern_question(start + int(t) + 1, weights)
-                assert question is not None  # the release itself measures it
+                questions += best.pattern_questions(numbers, weights)
             else:
-                b = int(series) - self.patterns.size + 1
-                question = best.total_question(b, start + int(t) + 1)
-            questions.append(question)
-        return questions
+                b = series - self.patterns.size + 1
+                questions += [best.total_question(b, number) for number in numbers]
+        # The release itself measures all of them.
+        return [question for question in questions if question is not None]
 
     def counts(self, symbols: Symbols) -> Counts:
         """The live cells of a panel of this release, without its padding: (cells,)."""

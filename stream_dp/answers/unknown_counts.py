@@ -54,12 +54,24 @@ from .measurement_blocks import (
 _NEGLIGIBLE = 1e-12  # of the largest weight of a question
 
 
-class Coefficients(NamedTuple):
-    """A question's positions and coefficients on entries and on people present; a constant."""
+class PatternSum(NamedTuple):
+    """A sum of patterns on the unknowns of windows, which is alike at every period.
 
-    entries: tuple[Ints, Floats]
-    presence: tuple[Ints, Floats]
+    before: the positions of its unknowns at the period before the first, (n,)
+    steps: how far they move from period to period, (n,)
+    coefficients: (n,)
+    constant: the part without unknowns
+    """
+
+    before: Ints
+    steps: Ints
+    coefficients: Floats
     constant: float
+
+    def at(self, number: int) -> Ints:
+        """The positions of its unknowns at a period."""
+        positions: Ints = self.before + number * self.steps
+        return positions
 
 
 class Rows(NamedTuple):
@@ -108,7 +120,7 @@ class WindowUnknowns:
         """The number of positions for sets of periods."""
         return 0 if self.blank is None else (self.periods + 1) * self._sets
 
-    def question(self, number: int, weights: Floats) -> Coefficients:
+    def sum(self, weights: Floats) -> PatternSum:
         """weights @ the histogram of the last j symbols at a period: (q^j,).
 
         The histogram is the sum of h / |h|^2 times its entry, over the Helmert rows h. So an entry
@@ -117,14 +129,19 @@ class WindowUnknowns:
         width = _digits(weights.size, self.q)
         interactions = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
         codes = np.flatnonzero(self._entry_codes(width) & _above(interactions, weights))
-        entries = self._entry_places(number, codes), interactions[codes]
+        before, steps = self._entry_places(0, codes), np.where(codes > 0, self._codes, 0)
         if self.blank is None:
-            nobody = np.zeros(0, np.int64), np.zeros(0)
-            return Coefficients(entries, nobody, interactions[0] * (self.people or 0))
+            constant = interactions[0] * (self.people or 0)
+            return PatternSum(before, steps, interactions[codes], constant)
         by_presence = _sums(self._presence(width), weights * self._shared(width), width)
         on_sets = _differences(by_presence[:, None])[:, 0]
         sets = np.flatnonzero(_above(on_sets, weights))
-        return Coefficients(entries, (self._set_places(number, sets), on_sets[sets]), 0.0)
+        return PatternSum(
+            np.concatenate([before, self.entries + self._set_places(0, sets)]),
+            np.concatenate([steps, np.full(sets.size, self._sets)]),
+            np.concatenate([interactions[codes], on_sets[sets]]),
+            0.0,
+        )
 
     def blocks(self, releases: Sequence[ReleaseMeasurements]) -> tuple[DiagonalBlock, BandedBlock]:
         """The windows' measurements of entries, and of the people present."""
@@ -443,19 +460,11 @@ class Bonds:
 
         Nothing where no window says how many have them.
         """
-        question = self.windows.question(number, who.astype(float))
-        columns, values = on_unknowns(self.windows, question)
+        patterns = self.windows.sum(who.astype(float))
+        columns = patterns.at(number)
         if self.known[columns].all():
             yield Equality(
                 np.concatenate([people, columns]),
-                np.concatenate([np.ones(people.size), -values]),
-                question.constant,
+                np.concatenate([np.ones(people.size), -patterns.coefficients]),
+                patterns.constant,
             )
-
-
-def on_unknowns(windows: WindowUnknowns, question: Coefficients) -> tuple[Ints, Floats]:
-    """The columns and coefficients of a question to windows."""
-    (entries, coefficients), (presence, presence_coefficients) = question.entries, question.presence
-    return np.concatenate([entries, windows.entries + presence]), np.concatenate(
-        [coefficients, presence_coefficients]
-    )

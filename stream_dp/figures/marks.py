@@ -191,7 +191,7 @@ def _element(
 
 def escaped(value: object) -> str:
     """A text of an element or an attribute, with control and direction marks spelled out."""
-    return escape(visible(str(value)))
+    return str(value) if isinstance(value, float) else escape(visible(str(value)))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from kit.public_logs import public
 from kit.studies import attribute, small_study
 from scipy.stats import norm
 
+from stream_dp.answers.answering import PanelAnswers
 from stream_dp.answers.estimator import StreamMeasurements
 from stream_dp.answers.joint_answers import JointAnswers, Ratios, simultaneous_quantiles, with_error
 from stream_dp.errors import UserError
@@ -101,11 +102,13 @@ def moved(log, stream, by):
             messages.append(replace(message, values=message.values + by[begin:end]))
             begin = end
         releases.append(replace(release, messages=tuple(messages)))
-    panels.streams[stream] = StreamMeasurements(tuple(releases), None)
+    changed = PanelAnswers(log)
+    changed.streams = {**panels.streams, stream: StreamMeasurements(tuple(releases), None)}
+    log._families[PanelAnswers] = changed
     try:
         return log.answers(QUESTIONS, count=True).values
     finally:
-        panels.streams[stream] = known
+        log._families[PanelAnswers] = panels
 
 
 def test_the_covariances_are_those_of_repeated_noise():
