@@ -21,6 +21,7 @@ import commands
 import logs
 import mechanism_pictures
 import metrics
+import navigation
 import python_api
 import readme
 import reports
@@ -41,6 +42,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "events": logs.markdown,
     "reasons": reports.reasons,
     "commands of results": result_commands.markdown,
+    "how to": navigation.how_to,
     "introduction": readme.introduction,
     "try it": partial(readme.section, "Try it without Kafka"),
     "on kafka": partial(readme.section, "On Kafka in five minutes"),
