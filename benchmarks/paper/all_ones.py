@@ -29,8 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from result_file import record
 
-from stream_dp.continual.counters.history_costs import path_costs
 from stream_dp.continual.counters.tree import tree
+from stream_dp.continual.cumulative.budgets import path_costs
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Strategy

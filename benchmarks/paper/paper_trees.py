@@ -14,8 +14,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from stream_dp.continual.counters.history_costs import weights_with_entry
-from stream_dp.continual.cumulative.budgets import CounterBudget
+from stream_dp.continual.cumulative.budgets import CounterBudget, weights_with_entry
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.study import CounterKind
 

@@ -8,8 +8,8 @@ truth's and noise. Over the cells of a group and the reruns, in units of s,
     T = .2 U + .8 [U - N]_+,     beta = (N + T + .1 diag(N + T))^-1 b,
 
 where [.]_+ is the positive part by eigenvalues, and T the roughness of true series: U has the
-panel's noise on top. The answer is p - beta F (`least_error.py`). Groups are wide, because weights
-that are learned for a single query fit the only truth that reruns have.
+panel's noise on top. The answer is p - beta F (`least_error_answers.py`). Groups are wide, because
+weights that are learned for a single query fit the only truth that reruns have.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ from stream_dp.release.published_weights import (
 from .answering import PanelAnswers, PublishedLog
 from .error_features import ROUNDING, QuerySeries, ReleaseSeries
 from .estimator import StreamMeasurements
-from .least_error import Correction, ErrorWeights
-from .least_error_answers import reruns_of
+from .least_error_answers import Correction, ErrorWeights, reruns_of
 from .measured_rows import ReleaseMeasurements
 from .reruns import RERUNS, SeriesLayout, rerun
 

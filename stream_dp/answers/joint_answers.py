@@ -127,11 +127,6 @@ class Ratios:
         return shares + (b - reach) / a, shares + (b + reach) / a
 
 
-def fieller_share(value: Answers, people: Answers, z: float) -> tuple[float, float, Interval]:
-    """The `fieller_ratio` of two single answers."""
-    return fieller_ratio(single_ratio(value, people), z)
-
-
 def single_ratio(value: Answers, people: Answers) -> Ratios:
     """The ratio of two single answers."""
     together = float(value.covariance(people)[0, 0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,19 +25,18 @@ if TYPE_CHECKING:
     from stream_dp.panel import Columns, Symbols
 
 
-def check_arguments(
-    *, rho: Fraction, neighbours: object, horizon: object, failure: Fraction, rows: object
-) -> None:
-    """Raises ValueError for an unsound argument, with a sentence that names the argument."""
+def check_arguments(mechanism: Any) -> None:
+    """Raises ValueError, which names the argument, unless arguments of all panels are possible."""
+    rho, neighbours, failure = mechanism.rho, mechanism.neighbours, mechanism.failure
     if rho <= 0:
         raise ValueError(f"rho: must be a number above 0, such as 0.01, not {rho}")
     if neighbours not in RELATIONS:
         raise ValueError(f"neighbours: must be one of {', '.join(RELATIONS)}, not {neighbours!r}")
-    check_whole("horizon", horizon)
+    check_whole("horizon", mechanism.horizon)
     if not 0 < failure < 1:
         raise ValueError(f"failure: must be a number between 0 and 1, not {failure}")
-    if rows is not None:
-        check_whole("rows", rows, 0)
+    if mechanism.rows is not None:
+        check_whole("rows", mechanism.rows, 0)
 
 
 def check_whole(name: str, number: object, least: int = 1) -> None:

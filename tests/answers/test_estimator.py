@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.answers.joint_answers import fieller_share
+from stream_dp.answers.joint_answers import fieller_ratio, single_ratio
 from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
 from stream_dp.answers.query import TotalQuery, parse_query
 from stream_dp.errors import Inconsistent, UserError
@@ -217,7 +217,7 @@ def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
     question, who = best.people_question(3, totals=False)
     people = case.stream.answers([question])
     assert who == "present at 3"
-    share, error, (low, high) = fieller_share(value, people, 1.96)
+    share, error, (low, high) = fieller_ratio(single_ratio(value, people), 1.96)
     assert share == pytest.approx(value.value / people.value)
     for end in (low, high):
         off = value.minus(people, end)
@@ -225,4 +225,4 @@ def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
     assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.2)
     nobody = value.minus(value, 1.0)
     with pytest.raises(UserError, match="not clearly positive"):
-        fieller_share(value, nobody, 1.96)
+        fieller_ratio(single_ratio(value, nobody), 1.96)

@@ -13,7 +13,7 @@ from stream_dp.answers import error_features
 from stream_dp.answers.answering import PanelAnswers
 from stream_dp.answers.error_features import ReleaseSeries
 from stream_dp.answers.error_weights import follows, learned_weights
-from stream_dp.answers.least_error import Correction, Estimate, Term
+from stream_dp.answers.least_error_answers import Correction, Estimate, Term
 from stream_dp.answers.query import parse_query
 from stream_dp.answers.reruns import SeriesLayout, rerun
 from stream_dp.client import PublicLog

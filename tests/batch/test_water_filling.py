@@ -12,13 +12,12 @@ from kit.people_costs import worst_pair_cost
 from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.kinds import load_synthesizer
-from stream_dp.batch.people import water_filling
 from stream_dp.batch.people.junction_tree import grown_tree
 from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.residual_counts import Residuals
+from stream_dp.batch.people.table_plan import WaterFilling
 from stream_dp.batch.people.target_shares import Interaction, Targets
-from stream_dp.batch.people.water_filling import WaterFilling
 from stream_dp.batch.people.weighted_tree import Fitted
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
@@ -163,7 +162,7 @@ def test_a_resumed_fit_has_the_stated_noise_whatever_floats_say(monkeypatch):
     people, rounds, fit = rounds_of_a_fit()
     *_, stated = msgspec.msgpack.decode(rounds[-1])
     assert all(isinstance(precision, int) for precision in stated)
-    monkeypatch.setattr(water_filling, "_LEAST", 0.9)
+    monkeypatch.setattr(table_plan, "_LEAST", 0.9)
     again = load_synthesizer("table")(
         people, RELEASE, FitContext(Never(), MemoryTranscript(list(rounds)))
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.counter_contract import exact_costs
 
-from stream_dp.continual.counters.history_costs import MOST_PREFIXES
+from stream_dp.continual.cumulative.budgets import MOST_PREFIXES
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.errors import UserError
 from stream_dp.study import CounterKind

@@ -13,12 +13,8 @@ import pytest
 from kit import counter_contract
 from kit.walks import counts_of
 
-from stream_dp.continual.counters.history_costs import (
-    MOST_PREFIXES,
-    equal_variance_weights,
-    path_costs,
-)
 from stream_dp.continual.counters.tree import tree
+from stream_dp.continual.cumulative.budgets import MOST_PREFIXES, equal_variance_weights, path_costs
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.window.window import FixedWindow
 

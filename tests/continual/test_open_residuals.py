@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from kit.walks import window_counts
 
 from stream_dp.continual.window.open_residuals import OpenResiduals
-from stream_dp.continual.window.presence import BITS, Presence
-from stream_dp.continual.window.presence_costs import PresenceCosts
+from stream_dp.continual.window.presence import BITS, Presence, PresenceCosts
 from stream_dp.continual.window.residuals import Residuals
 from stream_dp.privacy.noise import exact_variance
 

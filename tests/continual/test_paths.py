@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.continual.counters.history_costs import (
+from stream_dp.continual.counters.methods import counter as counter_of
+from stream_dp.continual.counters.stream_counters import Counter
+from stream_dp.continual.counters.tree import tree
+from stream_dp.continual.cumulative.budgets import (
     equal_variance_weights,
     path_costs,
     weights_with_entry,
 )
-from stream_dp.continual.counters.methods import counter as counter_of
-from stream_dp.continual.counters.stream_counters import Counter
-from stream_dp.continual.counters.tree import tree
 from stream_dp.study import CounterKind
 
 T = 12

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.answers.joint_answers import fieller_share
+from stream_dp.answers.joint_answers import fieller_ratio, single_ratio
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import LEVEL
 from stream_dp.release.answer import QUANTILE as REACH
@@ -159,7 +159,7 @@ def covered(asked, case, draws):
         above, below = (
             replace(a, values=np.array([v])) for a, v in ((value, one), (people, other))
         )
-        low, high = fieller_share(above, below, REACH)[2]
+        low, high = fieller_ratio(single_ratio(above, below), REACH)[2]
         covered.append(low <= true / count <= high)
     return np.array(covered)
 
@@ -207,6 +207,6 @@ def test_everybody_is_certain(cases):
     best = case.best("r0")
     here = best.patterns(3, np.array([1.0, 1, 0]))
     people = case.stream.answers([best.people_question(3, totals=False)[0]])
-    share, error, (low, high) = fieller_share(here, people, REACH)
+    share, error, (low, high) = fieller_ratio(single_ratio(here, people), REACH)
     assert (share, error) == pytest.approx((1, 0), abs=1e-9)
     assert (low, high) == pytest.approx((1, 1), abs=1e-9)

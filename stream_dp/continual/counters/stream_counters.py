@@ -7,7 +7,7 @@ computed from the rounded C, so the decoded sums are unbiased.
 
 Cost: a stream in which entry j changes by 1 changes the answers by column j of C, so the squared
 L2 sensitivity is at most the largest squared column norm (`Counter.column2`). The cost of several
-counters together is in `history_costs.py`. Each kind of counter has a module with its name.
+counters together is in `budgets.py`. Each kind of counter has a module with its name.
 """
 
 from __future__ import annotations

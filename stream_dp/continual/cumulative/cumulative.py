@@ -239,7 +239,7 @@ class Cumulative(CumulativeDesign):
     variance of each row. The periods together cost
       add_remove: the maximum over t_1 < t_2 < .. of |E x|^2 / (2 s);
       replace_one, replace_in_place: the maximum over two such paths of |E (x - x')|^2 / (2 s).
-    Both maxima are exact (`coupled_costs.py`, and `history_costs.py` for separate counters, have
+    Both maxima are exact (`coupled_costs.py`, and `budgets.py` for separate counters, have
     the dynamic programmes and their proofs), and the noise is scaled so that they are rho. A
     counter without a horizon is charged an upper bound. A number of people that is measured once
     has squared sensitivity 1 and costs `size_share` of rho.
@@ -253,13 +253,7 @@ class Cumulative(CumulativeDesign):
     bounded: ClassVar[str] = "for every sum, as estimated and in the panel"
 
     def __post_init__(self) -> None:
-        check_arguments(
-            rho=self.rho,
-            neighbours=self.neighbours,
-            horizon=self.horizon,
-            failure=self.failure,
-            rows=self.rows,
-        )
+        check_arguments(self)
         if not 0 <= self.size_share < 1:
             raise ValueError(f"size_share: must lie from 0 to below 1, not {self.size_share}")
         if self.counter is not None and CounterKind.named(self.counter) is None:

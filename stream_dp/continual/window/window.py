@@ -236,17 +236,11 @@ class FixedWindow(BoundedWindow):
     residuals in an open population under replacement by an upper bound. With R = T - k + 1
     releases and s the scale of the noise the worst case is R / (2 s) under add_remove and R / s
     under replacement, for histograms of variance s and for residuals whose weights are the numbers
-    of windows (`window_design.py`, `residual_costs.py`, `presence_costs.py`).
+    of windows (`window_design.py`, `residual_costs.py`, `presence.py`).
     """
 
     def __post_init__(self) -> None:
-        check_arguments(
-            rho=self.rho,
-            neighbours=self.neighbours,
-            horizon=self.horizon,
-            failure=self.failure,
-            rows=self.rows,
-        )
+        check_arguments(self)
         check_whole("width", self.width)
         if self.width > self.horizon:
             raise ValueError("width: must be at most the horizon")

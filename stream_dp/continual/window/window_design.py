@@ -6,7 +6,7 @@ Windows are measured as residuals (`residuals.py`, `open_residuals.py`), or as c
 Weights. Under add_remove a component that m windows cover has the weight m^(3/4): every history
 costs the same, and this is within 2 % of the best for patterns and better for unions of them.
 Under replacement it is m: then no pair of histories costs more than with histograms. Where people
-come and go or enter late it is m under every relation (`residual_costs.py`, `presence_costs.py`).
+come and go or enter late it is m under every relation (`residual_costs.py`, `presence.py`).
 
 Privacy. The noise is scaled so that the worst cost of all periods over all pairs of neighbours is
 rho; it is exact but for residuals of an open population under
@@ -48,8 +48,7 @@ from ..mechanism_interface import Counts, Demand
 from ..stored_design import StoredPresence, fractions, packed_integers
 from .measurement_strategy import HistogramRows, Histograms, MeasurementStrategy, pattern_words
 from .open_residuals import OpenResiduals
-from .presence import Presence
-from .presence_costs import PresenceCosts
+from .presence import Presence, PresenceCosts
 from .residual_costs import ResidualCosts, residual_costs
 from .residuals import Residuals
 
