@@ -12,6 +12,7 @@ from kit.people_costs import worst_pair_cost
 from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.kinds import load_synthesizer
+from stream_dp.batch.people import table_plan
 from stream_dp.batch.people.junction_tree import grown_tree
 from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_table import People
