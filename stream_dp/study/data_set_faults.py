@@ -44,6 +44,11 @@ MOST_COMPOSITE = 1 << 15  # values of a composite
 _CONTENT = {*DataSetRelease.model_fields, "attribute", "attributes", "events"}  # no settings
 
 
+def _repeats(key: str, names: Collection[str], what: str = "a column") -> Iterator[str]:
+    if len(set(names)) < len(names):
+        yield f"{key}: {what} stands there twice"
+
+
 def match_faults(batch: MatchRelease, sections: Sections) -> Iterator[str]:
     """Faults of a table of people that is measured in two phases."""
     yield from people_faults(batch, sections)
@@ -61,14 +66,12 @@ def match_faults(batch: MatchRelease, sections: Sections) -> Iterator[str]:
 
     for name in batch.exempt or ():
         yield from unknown(".exempt", name)
-    if len(set(batch.exempt or ())) < len(batch.exempt or ()):
-        yield ".exempt: a column stands there twice"
+    yield from _repeats(".exempt", batch.exempt or ())
     for number, marginal in enumerate(batch.listed_marginals):
         key = f".marginals.{number}"
         for name in marginal.of:
             yield from unknown(key, name)
-        if len(set(marginal.of)) < len(marginal.of):
-            yield f"{key}: a column stands there twice"
+        yield from _repeats(key, marginal.of)
         if any({*marginal.of} == {*earlier.of} for earlier in batch.listed_marginals[:number]):
             yield f"{key}: {', '.join(marginal.of)} stand there twice"
 
@@ -123,11 +126,9 @@ def data_set_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
     for label in batch.at or ():
         if labels and label not in labels:
             yield f".at: '{label}' is none of the study's periods {labels[0]} to {labels[-1]}"
-    if len(set(batch.at or ())) < len(batch.at or ()):
-        yield ".at: a period stands there twice"
+    yield from _repeats(".at", batch.at or (), "a period")
     key = "attributes" if "attributes" in type(batch).model_fields else "attribute"
-    if len(set(batch.names)) < len(batch.names):
-        yield f".{key}: an attribute stands there twice"
+    yield from _repeats(f".{key}", batch.names, "an attribute")
     for name in batch.questions:
         if name not in sections.attribute_names:
             yield f".{key}: no attribute '{name}' is declared"
@@ -205,8 +206,7 @@ def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
             yield f".labels: '{name}' is none of the release's attributes"
         elif name in sections.attributes and sections.attributes[name].number is not None:
             yield f".labels: '{name}' is a number; a label has listed values"
-    if len(set(batch.labels or ())) < len(batch.labels or ()):
-        yield ".labels: a column stands there twice"
+    yield from _repeats(".labels", batch.labels or ())
 
 
 def _fusion_faults(batch: PeopleRelease, periods: Periods | None) -> Iterator[str]:
@@ -375,8 +375,7 @@ def slot_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
     for name in events.columns:
         if name in release.attributes:
             yield f".events.columns: '{name}' is an attribute of people in this release"
-    if len(set(events.columns)) < len(events.columns):
-        yield ".events.columns: a column stands there twice"
+    yield from _repeats(".events.columns", events.columns)
     for column, slots in zip(events.columns, release.slots, strict=True):
         declared = [sections.attributes.get(name) for name in slots]
         given_attributes = [attribute for attribute in declared if attribute is not None]
@@ -475,8 +474,7 @@ def places_faults(sections: Sections) -> Iterator[str]:
     places = sections.places
     if places is None:
         return
-    if len({*places.regions}) < len(places.regions):
-        yield "places.regions: a column stands there twice"
+    yield from _repeats("places.regions", places.regions)
     for name in places.regions:
         if name in RESERVED_COLUMNS or name == "all":
             yield f"places.regions: the name '{name}' is reserved"

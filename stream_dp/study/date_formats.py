@@ -41,26 +41,25 @@ _DECIDES: Mapping[PeriodUnit, tuple[PeriodUnit, ...]] = {
 }
 _ROMAN = {"i": 1, "ii": 2, "iii": 3, "iv": 4}
 _WORD = r"[^\W\d_]+\.?"
-# By directive, its pattern between other texts, and its pattern beside further digits.
+# By directive, its pattern between other texts.
 _DIRECTIVES = {
-    "Y": (r"[0-9]{4}", r"[0-9]{4}"),
-    "y": (r"[0-9]{2}", r"[0-9]{2}"),
-    "m": (r"[0-9]{1,2}", r"[0-9]{2}"),
-    "d": (r"[0-9]{1,2}", r"[0-9]{2}"),
-    "j": (r"[0-9]{1,3}", r"[0-9]{3}"),
-    "q": (r"0?[1-4]|IV|I{1,3}", r"[1-4]"),
-    "G": (r"[0-9]{4}", r"[0-9]{4}"),
-    "V": (r"[0-9]{1,2}", r"[0-9]{2}"),
-    "u": (r"[1-7]", r"[1-7]"),
-    "H": (r"[0-9]{1,2}", r"[0-9]{2}"),
-    "I": (r"[0-9]{1,2}", r"[0-9]{2}"),
-    "M": (r"[0-9]{1,2}", r"[0-9]{2}"),
-    "S": (r"[0-9]{1,2}", r"[0-9]{2}"),
-    "f": (r"[0-9]{1,9}", r"[0-9]{1,9}"),
-    "p": (r"[AP]\.?M\.?", r"[AP]\.?M\.?"),
-    "z": (f" ?{OFFSET}", OFFSET),
-    "a": (_WORD, _WORD),
-    "A": (_WORD, _WORD),
+    **dict.fromkeys("YG", "[0-9]{4}"),
+    **dict.fromkeys("mdVHIMS", "[0-9]{1,2}"),
+    **dict.fromkeys("aA", _WORD),
+    "y": "[0-9]{2}",
+    "j": "[0-9]{1,3}",
+    "q": "0?[1-4]|IV|I{1,3}",
+    "u": "[1-7]",
+    "f": "[0-9]{1,9}",
+    "p": r"[AP]\.?M\.?",
+    "z": f" ?{OFFSET}",
+}
+# By directive, its pattern beside further digits, if it has another one.
+_BESIDE_DIGITS = {
+    **dict.fromkeys("mdVHIMS", "[0-9]{2}"),
+    "j": "[0-9]{3}",
+    "q": "[1-4]",
+    "z": OFFSET,
 }
 _MONTH_NAMES = ("b", "B", "h")
 _NO_DIGITS = ("a", "A", "p", "z", *_MONTH_NAMES)
@@ -167,7 +166,8 @@ def _compiled(text: str, months: Mapping[str, int]) -> tuple[set[str], re.Patter
                 names = sorted(map(re.escape, months), key=len, reverse=True)
                 piece = f"(?:{'|'.join(names)})\\.?"
             elif field in _DIRECTIVES:
-                piece = _DIRECTIVES[field][_is_digits(last_token) or _is_digits(next_token)]
+                beside = _is_digits(last_token) or _is_digits(next_token)
+                piece = (_BESIDE_DIGITS if beside else {}).get(field, _DIRECTIVES[field])
             else:
                 raise UserError(f"dates: '{token}' in '{text}' is not read; {_HELP}")
             fields.add(field)

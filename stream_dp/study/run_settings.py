@@ -258,6 +258,9 @@ def _names(value: object) -> object:
     return [name for name in value.split(",") if name] if isinstance(value, str) else value
 
 
+Secret = dict[Literal["file", "env", "command"], str]  # where a key is
+
+
 class Run(Declaration):
     """The settings of the service. Not part of the hash; overridden by STREAM_DP_LOG and so on."""
 
@@ -327,13 +330,13 @@ class Run(Declaration):
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """The number of processes of an aggregator, or of concurrent tasks without a Spark cluster. By
     default the number of cores."""
-    signing: dict[Literal["file", "env", "command"], str] | None = None
+    signing: Secret | None = None
     """The Ed25519 private key (PEM) that signs all published messages: `{ file = "PATH" }`,
     `{ env = "NAME" }`, or `{ command = "WORDS" }`, a command that prints the key. From the
     first message on, or never."""
-    signing_before: dict[Literal["file", "env", "command"], str] | None = None
+    signing_before: Secret | None = None
     """The previous signing key, in the same form, until `signing` has taken over."""
-    encryption: dict[Literal["file", "env", "command"], str] | None = None
+    encryption: Secret | None = None
     """The AES-256 key, in 64 hexadecimal digits, that encrypts the confidential log and the
     snapshots, in the form of `signing`. Several keys, a line each: the first encrypts, all
     decrypt. From the first record on, or never. On Kafka reports and the clock stay unencrypted."""

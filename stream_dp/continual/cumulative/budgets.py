@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -248,14 +248,7 @@ class CounterBudget:
         *weights, entry_weight = equal_variance_weights([*self.counters, self.counters[0]])
         if not self.share:
             return (*weights, entry_weight)
-        thresholds = CounterBudget(
-            horizon=self.horizon,
-            kind=self.kind,
-            neighbours=self.neighbours,
-            present=False,
-            crossed=self.crossed,
-            share=Fraction(0),
-        )
+        thresholds = replace(self, present=False, share=Fraction(0))
         return weights_with_entry(
             thresholds.weights, int(thresholds.total_cost), self.counters[0], self.share
         )
