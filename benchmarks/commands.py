@@ -54,6 +54,7 @@ every = 1
 rho = "1/2"
 """
 FITTED, COLUMNS = 20_000, 10
+STATES = 20
 MODULES = "import atexit, runpy, sys; atexit.register(lambda: print(sum(m.startswith('stream_dp')\
  for m in sys.modules), file=sys.stderr)); sys.argv[0] = 'stream-dp';\
  runpy.run_module('stream_dp', run_name='__main__')"
@@ -209,6 +210,11 @@ def measure_checks(commands: Commands) -> None:
     imports = commands.seconds("check", one, times=2)
     beyond = commands.seconds("check", twins, times=2) - imports
     show("`check`, 20 releases in equal pairs, beyond one", "CPU s", 1.5, beyond)
+    states = study(commands.folder, "states", 1000, TWIN.format(name="a", width=3))
+    text = (commands.folder / states).read_text()
+    (commands.folder / states).write_text(text.replace("[0, 1]", str([*range(STATES)])))
+    seconds = commands.seconds("check", states, times=2)
+    show(f"`check`, {STATES} states, windows of 3", "CPU s", 11, seconds)
 
 
 def table_study(folder: Path) -> str:
