@@ -269,9 +269,8 @@ def test_only_the_study_reads_the_declared_values_of_an_attribute():
 
 
 EXTRAS = {
-    "matplotlib": ("stream_dp.services.desk.fitted_panel", "stream_dp.services.desk.panel_figure"),
+    "matplotlib": ("stream_dp.services.desk.fitted_panel",),
     "confluent_kafka": (
-        "stream_dp.log.compiled_kafka_reader",
         "stream_dp.log.kafka",
         "stream_dp.log.kafka_admin",
         "stream_dp.log.kafka_clients",

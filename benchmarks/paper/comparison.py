@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from stream_dp.json_object import Json
-from stream_dp.services.evaluate.text_tables import WARNING
+from stream_dp.services.process.command_output import WARNING
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
 
-from stream_dp.services.evaluate.text_tables import WARNING, decimal, plain_table
+from stream_dp.services.process.command_output import WARNING, decimal, plain_table
 
 _ANSWERS = {
     "undebiased": "panel, exported",

@@ -30,9 +30,9 @@ from stream_dp.study.period_gate import GATE
 
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.people_jobs import known_interactions, panels_of
+from .group_runs import DataSet, Measured, WorldPeriod, Worlds
 from .histories import Cell, History, Pair, Progress, WorstPair, worst_pair
 from .rho_bounds import TwoScores
-from .study_worlds import DataSet, Measured, WorldPeriod, Worlds
 from .watched_fits import (
     Fit,
     WatchedRound,

@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser(listed).parse_args(typed)
         logged = called in SERVICES
         from ..process.command_output import shown_elapsed
-        from ..storage.file_modes import reporting_mended_modes
+        from ..storage.atomic_files import reporting_mended_modes
 
         waits = shown_elapsed(f"stream-dp {called}") if called in TIMED else nullcontext()
         with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)), waits:

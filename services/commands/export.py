@@ -21,14 +21,16 @@ from stream_dp.study.period_texts import period_label
 
 from ..portals.description import DescribedFile, describe
 from ..portals.documents import DOCUMENTS, described_covariances, described_series, described_tables
-from ..portals.release_tables import PANEL, release_table, tables_of
-from ..portals.series import (
+from ..portals.release_tables import (
     COVARIANCE,
+    PANEL,
     SERIES,
     SERIES_MEDIA,
     covariance_table,
     has_series,
+    release_table,
     series_table,
+    tables_of,
 )
 from ..portals.table_writer import TABLE_MEDIA, CsvForm, write_tables
 from ..process.command_output import Output

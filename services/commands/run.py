@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from ..process.access import Access
 from ..process.command_output import JOB_FAILED, Output
 from ..process.events import tell_json, tell_text
-from ..process.stopping import stop_on_signals
+from ..process.heartbeats import stop_on_signals
 from ..releaser.deployed_releaser import releaser_of
 from ..releaser.releaser_role import require_no_other
 from ..storage.deployment import Deployment

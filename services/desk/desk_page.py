@@ -20,8 +20,7 @@ from urllib.parse import parse_qs, parse_qsl
 from stream_dp.errors import UserError
 
 from ..monitor.render import render, resource
-from ..process.access import link_access
-from ..process.addresses import WRONG_HOST, Hosts
+from ..process.access import WRONG_HOST, Hosts, link_access
 from ..process.command_output import Output
 from .answers_form import Field
 from .draft import Draft

@@ -49,8 +49,8 @@ from .declared_columns import (
     listed_values,
     named,
     one_study,
+    public_domain,
 )
-from .public_domain import public_domain
 
 _MOST_SEEDS = 1 << 64  # further samples for one table have seeds beyond those of callers
 

@@ -25,10 +25,10 @@ from .declared_columns import (
     declared_columns,
     named,
     one_study,
+    public_domain,
 )
 from .fitted_panel import FittedPanel
 from .panel_tables import PanelTable, by_column, panel_table
-from .public_domain import public_domain
 
 COLUMN = "value"  # the name of the answers of an array or a wide table
 _COMPLETE = "every person has an answer in every period, as declared"

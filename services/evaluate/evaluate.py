@@ -40,7 +40,7 @@ from ..intake.roster import Members
 from ..intake.roster_files import read_roster
 from ..intake.table_judging import fault_advice, judge_tables, table_notices
 from ..intake.true_panel import true_panel, true_panel_and_members
-from ..process.command_output import Output, printable
+from ..process.command_output import WARNING, Output, decimal, plain_table, printable
 from ..storage.atomic_files import atomic_folder
 from ..storage.deployment import Deployment
 from .table_evaluations import (
@@ -52,7 +52,6 @@ from .table_evaluations import (
     last_due,
 )
 from .table_report import MEASURED, DataSetReports, Quality, Score, averaged
-from .text_tables import WARNING, decimal, plain_table
 
 
 def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTable | None:
@@ -326,8 +325,9 @@ def _continual(
 ) -> dict[str, Report]:
     """The reports of panels: the evaluation and, with scales, the sweep over budgets."""
     from stream_dp.services.evaluate import repeated_panels
-    from stream_dp.services.evaluate.panel_figures import write_panel_figures
-    from stream_dp.services.evaluate.panel_text import evaluation_text, sweep_text
+    from stream_dp.services.evaluate.error_figures import write_panel_figures
+
+    from .panel_report import evaluation_text, sweep_text
 
     def report(result: Evaluation | Sweep, data: dict[str, object], text: str) -> Report:
         return Report(data, text, partial(write_panel_figures, result))
@@ -346,7 +346,7 @@ def _continual(
 
 def _judged_tables(trials: TableTrials) -> Report:
     """A report per release of people or of households."""
-    from stream_dp.services.evaluate.table_figures import write_quality_figures
+    from .error_figures import write_quality_figures
 
     reports = judged_tables(trials)
     figures = partial(write_quality_figures, reports.releases)

@@ -19,7 +19,7 @@ from stream_dp.batch.synthesizer import FitContext
 from stream_dp.json_object import Json
 from stream_dp.privacy.noise import SeededNoise
 
-from .text_tables import WARNING, plain_table
+from ..process.command_output import WARNING, plain_table
 
 BEFORE, AFTER, OMNISCIENT = "before", "after", "omniscient"
 # Baselines: the merges of Kuo et al. 2018 on the same noisy values.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream_dp.json_object import Json
 
-from .text_tables import WARNING
+from ..process.command_output import WARNING
 
 RELATIONS = ("relations: spouse", "relations: child", "relations: parent")
 CLASSES = ("groups", "people", "relations", *RELATIONS)

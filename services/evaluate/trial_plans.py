@@ -1,7 +1,7 @@
 """The plan of a release's trials on a known panel: its mechanism, true counts and judges.
 
-A judge compares a class of answers with the truth: of patterns (`patterns_judge.py`), or of totals
-(`totals_judge.py`); a joint release has both. CONFIDENTIAL: a plan contains true counts.
+A judge compares a class of answers with the truth: of patterns (`panel_judge.py`), or of totals
+(`panel_judge.py`); a joint release has both. CONFIDENTIAL: a plan contains true counts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from stream_dp.panel import Symbols
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Release, Study
 
-from .patterns_judge import PatternsJudge, patterns_judge
-from .totals_judge import TotalsJudge, totals_judge
+from .panel_judge import PatternsJudge, TotalsJudge, patterns_judge, totals_judge
 from .trial import Ints, Trial
 
 # By attribute, the symbol codes of a known panel with the missing rule applied, (people, T).

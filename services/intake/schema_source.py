@@ -26,7 +26,7 @@ from stream_dp.population.shapes.avro import MOST_SCHEMA, AvroSchema, UnknownTyp
 from stream_dp.population.shapes.schemas import SchemaSource
 from stream_dp.study.run_settings import Input
 
-from ..storage.secrets import secret_text
+from ..storage.deployment import secret_text
 
 # The registry's codes for what it does not know: a schema id; a subject or a version of it.
 _NO_ID = {40403}

@@ -14,7 +14,7 @@ from stream_dp.errors import UserError, missing_extra
 from stream_dp.log.log import Missing
 from stream_dp.log.open_public import public_log
 
-from ..process.addresses import listen_address
+from ..process.access import listen_address
 from ..process.command_output import Output, say
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from stream_dp.answers.query import of_people
 from stream_dp.errors import Inconsistent, NotThere, UserError
 from stream_dp.log.log import Log, LogError
 
-from ..portals.series import SERIES_MEDIA, series_table
+from ..portals.release_tables import SERIES_MEDIA, series_table
 from . import answer_views, views
 from .client_limits import TOO_MUCH, Application, refusal
 from .downloads import FORMATS, add_metadata, write_download, write_log

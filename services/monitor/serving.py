@@ -18,8 +18,7 @@ from starlette.responses import PlainTextResponse
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 
-from ..process.access import Access
-from ..process.addresses import WRONG_HOST, Hosts, listener
+from ..process.access import WRONG_HOST, Access, Hosts, listener
 from .client_limits import (
     REQUEST_TIMEOUT,
     Application,

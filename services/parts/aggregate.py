@@ -44,8 +44,7 @@ from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
 from ..process.command_output import Output
 from ..process.events import Event, Tell, ignore, tell_json, tell_text
-from ..process.heartbeats import Pulse, new_heartbeat
-from ..process.stopping import end_with_parent, stop_on_signals
+from ..process.heartbeats import Pulse, end_with_parent, new_heartbeat, stop_on_signals
 from ..releaser.deployed_releaser import check_engine
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.table_results import write_inputs

@@ -6,8 +6,7 @@ import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from .described_columns import DescribedColumn
-from .description import SOFTWARE, DescribedTable, Description, privacy_rows
+from .description import SOFTWARE, DescribedColumn, DescribedTable, Description, privacy_rows
 
 _NAMESPACE = "ddi:codebook:2_5"
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -11,14 +11,26 @@ from dataclasses import dataclass
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
 
+from .catalogue_entries import dcat, registry_entry
 from .codebook import codebook
 from .croissant import croissant
-from .dcat import dcat
-from .described_columns import DescribedColumn, described_columns
-from .description import DescribedFile, DescribedTable, Description, json_bytes, privacy_fields
-from .registry_entry import registry_entry
-from .release_tables import listed_values, table_sample, tables_of
-from .series import COVARIANCE, COVARIANCE_COLUMNS, series_columns
+from .description import (
+    DescribedColumn,
+    DescribedFile,
+    DescribedTable,
+    Description,
+    described_columns,
+    json_bytes,
+    privacy_fields,
+)
+from .release_tables import (
+    COVARIANCE,
+    COVARIANCE_COLUMNS,
+    listed_values,
+    series_columns,
+    table_sample,
+    tables_of,
+)
 
 
 def datapackage(description: Description) -> bytes:

@@ -1,4 +1,4 @@
-"""Heartbeats: records in the log, written by live processes. Confidential.
+"""The lives of processes: heartbeats, which are records in the log, and ends. Confidential.
 
 A releaser writes heartbeats as the owner of the releaser's role. So an idle releaser is fenced
 within seconds after another releaser has taken the role, and the releaser's last heartbeat always
@@ -8,7 +8,10 @@ comes from the last owner. A heartbeat names the awaited event and holds no coun
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -241,3 +244,20 @@ def _exit_code(error: BaseException | None) -> int:
         return failure(error)[0]
     except BaseException:
         return 1
+
+
+def end_with_parent() -> None:
+    """Ends this process when the standard input ends. Written records are already decided."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """Sets `stop` at SIGTERM and SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())

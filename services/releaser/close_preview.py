@@ -23,8 +23,7 @@ from ..intake.rejections import Placing, Rejections, no_rejections, totals
 from ..storage import journal
 from ..storage.deployment import Deployment
 from ..storage.journal import Entry, open_gate
-from .input_reading import Inputs
-from .recovered_population import recovered_inputs
+from .input_reading import Inputs, recovered_inputs
 from .releaser_facts import Context
 
 if TYPE_CHECKING:

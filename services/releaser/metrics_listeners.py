@@ -33,8 +33,7 @@ from prometheus_client.registry import Collector
 
 from stream_dp import __version__
 
-from ..process.access import Access
-from ..process.addresses import WRONG_HOST, Hosts, listener
+from ..process.access import WRONG_HOST, Access, Hosts, listener
 from .releaser_facts import Facts
 
 PATIENCE = 10.0  # seconds from the beginning of a connection to its end

@@ -36,11 +36,9 @@ from ..storage.job_records import SnapshotFile
 from ..storage.journal import ClosedPeriod, Entry
 from ..storage.journal_heads import PeriodInput
 from ..storage.snapshots import Snapshots
-from .batch_jobs import Jobs
-from .child_process import Child
-from .input_reading import InputMeter
+from .batch_jobs import Child, Jobs
+from .input_reading import InputMeter, check_counted, check_end, check_reach, count_closed
 from .job_families import JOB_FAMILIES
-from .recovered_population import check_counted, check_end, check_reach, count_closed
 from .releaser_facts import Context, InputFacts
 
 _EVERY = 0.2  # seconds of waiting for a manifest at most

@@ -55,13 +55,12 @@ from ..storage.witness import Sight, WitnessLog, owned_witness
 from . import decision, recovery
 from .answer_topic import AnswerTopic
 from .answer_weights import AnswerWeights, publish_weights
-from .batch_jobs import Jobs
-from .child_process import Child
+from .batch_jobs import Child, Jobs
 from .decision import ChainEnd
+from .input_reading import recovered_inputs
 from .open_period import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
 from .ordered_parts import Aggregation, OrderedParts
 from .publishing import Publisher
-from .recovered_population import recovered_inputs
 from .recovery import released_panels
 from .releaser_facts import Context
 from .releaser_role import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal

@@ -1,16 +1,22 @@
-"""Writes files under their final names only when complete and durable.
+"""Writes files under their final names only when complete and durable, and checks their modes.
 
 Files are confidential unless a caller says that they are public. A confidential file has mode 0600
 and a confidential folder 0700. A public file has mode 0644 and a public folder 0755, less what the
 umask takes away. So no umask opens a confidential file, and none lets others write a public one.
+
+A restored file has the mode that the restoring program gives it, often one for everybody. A
+confidential file that is open to others is closed, or refused.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TextIO
 from uuid import uuid4
@@ -158,3 +164,58 @@ def _sync(file: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+_OTHERS = stat.S_IRWXO
+_OWNER = stat.S_IRWXU
+
+
+def _print(line: str) -> None:
+    print(f"stream-dp: {line}", file=sys.stderr, flush=True)
+
+
+_tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=_print)
+
+
+@contextmanager
+def reporting_mended_modes(tell: Callable[[str], None]) -> Iterator[None]:
+    """Reports every mended mode to `tell` inside the block."""
+    token = _tell.set(tell)
+    try:
+        yield
+    finally:
+        _tell.reset(token)
+
+
+def protect(paths: Iterable[Path]) -> None:
+    """Removes the rights of the group and of other users from world-accessible paths.
+
+    paths: files and folders; missing paths are skipped.
+
+    Raises UserError for another user's file that is readable for everybody.
+    """
+    for path in paths:
+        with suppress(FileNotFoundError):
+            _protect(path, path.stat())
+
+
+def _protect(path: Path, status: os.stat_result) -> None:
+    """Makes a file private, with a notice. Raises UserError for another user's file."""
+    mode = stat.S_IMODE(status.st_mode)
+    if not mode & _OTHERS:
+        return
+    if os.geteuid() not in {0, status.st_uid}:
+        if stat.S_ISDIR(status.st_mode):
+            return  # a volume's; the files in it have modes of their own
+        raise UserError(
+            f"{path}: is confidential and open to every user (mode {mode:04o}), and belongs to"
+            f" another user: have its owner run: chmod {mode & _OWNER:o} {path}"
+        )
+    try:
+        path.chmod(mode & _OWNER)
+    except OSError as error:
+        raise write_error(path, error) from None
+    _tell.get()(
+        f"{path}: is confidential and was open to every user (mode {mode:04o}); its mode is"
+        f" {mode & _OWNER:04o} now; whoever read it meanwhile may have a copy"
+    )

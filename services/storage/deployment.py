@@ -1,4 +1,4 @@
-"""A study file with its plan, its logs and its folder of snapshots.
+"""A study file with its plan, its logs, its folder of snapshots and its secrets.
 
 A confidential log is bound to its study by a record of the first writer. Before the first start of
 the releaser a log belongs to a study of this name and this first period, whose file may still
@@ -8,7 +8,10 @@ change. From the first start on the terms of the study are fixed, too.
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -32,10 +35,9 @@ from stream_dp.studyfile import load_study
 
 from ..process.access import read_token
 from . import journal
-from .file_modes import protect
+from .atomic_files import protect
 from .journal_checks import first_declared
 from .restored_logs import ROLE, check_marked
-from .secrets import secret_text
 from .study_register import StudyRegister, read_register
 
 if TYPE_CHECKING:
@@ -184,7 +186,7 @@ class Deployment:
         if self.run.witness is None:
             return None
         if _in_bucket(self.run.witness):
-            from .witness_object import WitnessObject
+            from .witness import WitnessObject
 
             return WitnessObject(self.run.witness)
         kafka = self.run.kafka if self.run.kafka_witness is None else self.run.kafka_witness
@@ -373,3 +375,42 @@ def bind(log: Log, study: Study, *, begun: bool = False) -> None:
         value = canonical(msgspec.to_builtins(Binding.of(study, begun=begun)))
         log.append([Record(STUDY, value, partition=0)])
         check_bound(log, study)
+
+
+_COMMAND_TIMEOUT = 60.0  # seconds for a command
+
+
+def secret_text(key: str, declared: Mapping[Any, str], base: Path) -> str:
+    """Reads the text of a secret, without surrounding blanks.
+
+    key: the key of the study file, for messages.
+    declared: `file`, `env` or `command` with its value.
+    base: the folder for relative paths, and the working folder of the command.
+
+    Raises UserError without any part of the secret.
+    """
+    if len(declared) != 1:
+        raise UserError(f"{key}: name one place")
+    ((kind, name),) = declared.items()
+    if kind == "env":
+        if name not in os.environ:
+            raise UserError(f"{key}: environment variable {name} is not set")
+        return os.environ[name].strip()
+    if kind == "file":
+        try:
+            return (base / name).read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise UserError(f"{key}: {base / name} cannot be read") from None
+    try:
+        finished = subprocess.run(
+            shlex.split(name),
+            cwd=base,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_COMMAND_TIMEOUT,
+            check=True,
+        )
+        return finished.stdout.decode().strip()
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        raise UserError(f"{key}: the command does not print it: {name}") from None

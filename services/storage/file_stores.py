@@ -15,7 +15,7 @@ from stream_dp.errors import UserError, is_lasting, missing_extra
 from stream_dp.log.file_identity import make_folder, sync_folder
 from stream_dp.log.log import LogError, Unavailable
 
-from .file_modes import protect
+from .atomic_files import protect
 from .sealed_files import InvalidSeal
 
 _READ_AHEAD = 1 << 16  # bytes that are read ahead at a URL

@@ -23,8 +23,7 @@ from stream_dp.log.role_lock import Taken, role_lock
 from stream_dp.study.topics import RELEASES
 
 from . import backup_manifest, journal_checks
-from .backup_logs import LOG_DRAFT, PUBLIC_DRAFT, write_drafts
-from .backup_manifest import Manifest
+from .backup_manifest import LOG_DRAFT, PUBLIC_DRAFT, Manifest, write_drafts
 from .deployment import Deployment
 from .file_stores import FileStore
 from .journal import Entry

@@ -13,7 +13,7 @@ from days import PEOPLE, SCHEDULE, Days
 from kit.closes import PERIODS, close_now
 from kit.events import lines_to
 
-from stream_dp.services.releaser.clocks import Clocks
+from stream_dp.services.releaser.releaser_facts import Clocks
 from stream_dp.study.topics import RELEASES
 
 DAY = 86_400.0

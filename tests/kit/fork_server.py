@@ -39,7 +39,7 @@ from typing import IO, Any
 TESTS = Path(__file__).resolve().parents[1]
 PATIENCE = 600.0  # seconds
 STREAM_DP = ("-m", "stream_dp.services.commands.cli")
-USERS = ("stream_dp.services.releaser.child_process", "stream_dp.services.monitor.operator_facts")
+USERS = ("stream_dp.services.releaser.batch_jobs", "stream_dp.services.monitor.operator_facts")
 WARM = ("stream_dp.services.releaser.releaser", "stream_dp.log.kafka", "stream_dp.log.sqlite")
 
 

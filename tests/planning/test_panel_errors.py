@@ -14,8 +14,7 @@ from stream_dp.planning import study_summary
 from stream_dp.planning.panel_errors import panel_errors, prior_people
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
-from stream_dp.services.evaluate.panel_report import root_mean_square
-from stream_dp.services.evaluate.panel_text import evaluation_text
+from stream_dp.services.evaluate.panel_report import evaluation_text, root_mean_square
 from stream_dp.services.evaluate.repeated_panels import evaluate_panels
 from stream_dp.studyfile import load_study
 

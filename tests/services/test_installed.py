@@ -17,7 +17,7 @@ from kit import fork_server
 from kit.events import lines_to
 from kit.households import TEXT, HouseholdFolder
 
-from stream_dp.services.releaser.child_process import last_line
+from stream_dp.services.releaser.batch_jobs import last_line
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = ("random", "json", "numpy", "stream_dp", "tempfile", "pickle")

@@ -18,7 +18,7 @@ from stream_dp.continual.cumulative.cumulative import Cumulative, total_incremen
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.services.audit.rho_bounds import TwoScores, gaussian_bound
-from stream_dp.services.evaluate.patterns_judge import pattern_histograms
+from stream_dp.services.evaluate.panel_judge import pattern_histograms
 
 RUNS = 350
 ALARM = 1e-4  # the chance that an honest mechanism is blamed

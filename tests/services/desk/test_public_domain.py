@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import stream_dp
-from stream_dp.services.desk.public_domain import content_hash
+from stream_dp.services.desk.declared_columns import content_hash
 
 TABLE = pa.table(
     {

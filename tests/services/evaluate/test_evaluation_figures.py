@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_study import study, together, truth
 
-from stream_dp.services.evaluate import panel_figures, repeated_panels
+from stream_dp.services.evaluate import error_figures, repeated_panels
 from stream_dp.services.evaluate.panel_report import Evaluation, Sweep
 
 
@@ -22,8 +22,8 @@ def swept() -> Sweep:
 
 
 def test_every_figure_is_written(evaluation: Evaluation, swept: Sweep, tmp_path: Path) -> None:
-    paths = panel_figures.write_panel_figures(evaluation, tmp_path / "new")
-    paths += panel_figures.write_panel_figures(swept, tmp_path / "new")
+    paths = error_figures.write_panel_figures(evaluation, tmp_path / "new")
+    paths += error_figures.write_panel_figures(swept, tmp_path / "new")
     names = {path.name for path in paths}
     assert {"pairs-shares.svg", "pairs-error-by-width.svg", "totals-counts.svg"} <= names
     assert "error-by-rho.svg" in names
@@ -32,7 +32,7 @@ def test_every_figure_is_written(evaluation: Evaluation, swept: Sweep, tmp_path:
 
 def svg_texts(result: Evaluation | Sweep, folder: Path) -> dict[str, str]:
     """Every figure as the text of its SVG file, by name."""
-    paths = panel_figures.write_panel_figures(result, folder)
+    paths = error_figures.write_panel_figures(result, folder)
     return {path.stem: path.read_text() for path in paths}
 
 
@@ -44,7 +44,7 @@ def test_figures_repeat_and_parse_as_svg(evaluation: Evaluation, tmp_path: Path)
 
 def test_every_figure_says_that_it_is_confidential(evaluation: Evaluation, swept: Sweep) -> None:
     for figure in (
-        panel_figures.draw_panel_figures(evaluation) | panel_figures.draw_panel_figures(swept)
+        error_figures.draw_panel_figures(evaluation) | error_figures.draw_panel_figures(swept)
     ).values():
         assert figure.description.startswith("CONFIDENTIAL")
 

@@ -17,12 +17,12 @@ from kit.killed import in_memory
 from stream_dp.batch import kinds
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.commands import cli
-from stream_dp.services.evaluate import evaluate as evaluating
 from stream_dp.services.evaluate import (
+    error_figures,
     groups_trials,
     table_evaluations,
-    table_figures,
 )
+from stream_dp.services.evaluate import evaluate as evaluating
 from stream_dp.services.evaluate import repeated_panels as repetitions
 from stream_dp.services.evaluate.table_report import Quality
 from stream_dp.services.intake.true_panel import true_panel_and_members
@@ -218,14 +218,14 @@ def test_a_crash_leaves_no_report_that_looks_finished(
     """While figures are drawn: no folder, or the report that was there before."""
     judged(monkeypatch)
     words = ("homes.toml", "--out", "out")
-    write = table_figures.write_pictures
+    write = error_figures.write_pictures
 
     def crash(figures: Any, folder: Path) -> None:
         write(figures, folder)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as crashing:
-        crashing.setattr(table_figures, "write_pictures", crash)
+        crashing.setattr(error_figures, "write_pictures", crash)
         evaluate(*words, code=130)
         assert not (folder / "out").exists()
     evaluate(*words)
@@ -233,7 +233,7 @@ def test_a_crash_leaves_no_report_that_looks_finished(
     assert {path.name for path in (folder / "out").iterdir()} == names
     before = {path: path.read_bytes() for path in (folder / "out").iterdir()}
     with monkeypatch.context() as crashing:
-        crashing.setattr(table_figures, "write_pictures", crash)
+        crashing.setattr(error_figures, "write_pictures", crash)
         evaluate(*words, "--seed", "1", code=130)
     assert {path: path.read_bytes() for path in (folder / "out").iterdir()} == before
     evaluate(*words, "--seed", "1")

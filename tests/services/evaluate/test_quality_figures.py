@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dp.services.evaluate import table_figures as quality_figures
+from stream_dp.services.evaluate import error_figures as quality_figures
 from stream_dp.services.evaluate.table_report import DataSetReport, Quality
 
 

@@ -19,8 +19,12 @@ from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.evaluate.panel_report import Evaluation
-from stream_dp.services.evaluate.panel_text import disagreements, evaluation_text, sweep_text
+from stream_dp.services.evaluate.panel_report import (
+    Evaluation,
+    disagreements,
+    evaluation_text,
+    sweep_text,
+)
 from stream_dp.services.evaluate.repeated_panels import evaluate_panels, sweep
 from stream_dp.services.evaluate.trial_plans import trial_plan
 

@@ -8,8 +8,8 @@ import pytest
 from kit.kinds_of_releases import published
 
 from stream_dp.client import PublicLog
-from stream_dp.services.portals import series as covariances
-from stream_dp.services.portals.series import covariance_table, has_series, series_table
+from stream_dp.services.portals import release_tables as covariances
+from stream_dp.services.portals.release_tables import covariance_table, has_series, series_table
 from stream_dp.study.families import Kind
 
 

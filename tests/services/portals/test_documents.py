@@ -25,7 +25,7 @@ from stream_dp.release.privacy_facts import privacy_facts
 from stream_dp.services.commands.cli import main
 from stream_dp.services.portals.description import describe
 from stream_dp.services.portals.documents import DOCUMENTS, described_tables
-from stream_dp.services.portals.series import has_series
+from stream_dp.services.portals.release_tables import has_series
 from stream_dp.study.families import Family, Kind
 from stream_dp.study.field_types import is_formula
 from stream_dp.study.topics import RELEASES

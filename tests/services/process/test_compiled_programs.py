@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from stream_dp.services.process.compiled_programs import keep_compiled_programs
+from stream_dp.services.commands.worker import keep_compiled_programs
 
 FOLDER = "JAX_COMPILATION_CACHE_DIR"
 

@@ -30,9 +30,8 @@ from stream_dp.services.process.heartbeats import (
     new_heartbeat,
     watch_other,
 )
-from stream_dp.services.releaser.clocks import Clocks
 from stream_dp.services.releaser.metrics_listeners import ConfidentialMetrics
-from stream_dp.services.releaser.releaser_facts import Facts
+from stream_dp.services.releaser.releaser_facts import Clocks, Facts
 from stream_dp.services.releaser.releaser_role import Lookout
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import HEARTBEATS, PROCESSES

@@ -16,8 +16,7 @@ from kit.studies import study_toml
 from stream_dp.population.tables import FileForm
 from stream_dp.services.desk.desk_page import DeskPage
 from stream_dp.services.desk.draft import Draft
-from stream_dp.services.process.access import Access
-from stream_dp.services.process.addresses import Hosts
+from stream_dp.services.process.access import Access, Hosts
 from stream_dp.services.process.command_output import Output
 from stream_dp.services.releaser.metrics_listeners import listening
 from stream_dp.services.releaser.releaser_facts import Facts

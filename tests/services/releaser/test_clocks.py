@@ -13,8 +13,8 @@ from kit.panels import LABELS, Clock, StudyFolder, declaration, report
 from kit.studies import SCHEDULE
 
 from stream_dp.services.process.events import Event
-from stream_dp.services.releaser.clocks import TOLERANCE, Clocks
-from stream_dp.services.releaser.clocks import steady as machine
+from stream_dp.services.releaser.releaser_facts import TOLERANCE, Clocks
+from stream_dp.services.releaser.releaser_facts import steady as machine
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import RELEASES
 

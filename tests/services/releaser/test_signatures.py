@@ -30,7 +30,7 @@ from stream_dp.log.memory import MemoryLog
 from stream_dp.log.message import SIGNATURE, build_message, message_records
 from stream_dp.log.signing import SigningKey, statement
 from stream_dp.release.signatures import KEY_TYPE
-from stream_dp.services.storage.secrets import secret_text
+from stream_dp.services.storage.deployment import secret_text
 from stream_dp.study.topics import RELEASES
 
 pytest.importorskip("cryptography")

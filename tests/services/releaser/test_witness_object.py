@@ -14,8 +14,7 @@ from kit.stops import Stop, killed_at, stop_at
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Fenced, Record
-from stream_dp.services.storage.witness import WITNESS, Sight, Witness
-from stream_dp.services.storage.witness_object import WitnessObject
+from stream_dp.services.storage.witness import WITNESS, Sight, Witness, WitnessObject
 from stream_dp.study.topics import RELEASES
 
 pytest.importorskip("s3fs", reason="needs the extra s3: pip install '.[s3]'")

@@ -12,7 +12,7 @@ from kit.commands import json_output, refusal
 from kit.panels import StudyFolder, script
 
 from stream_dp.services.commands.cli import main
-from stream_dp.services.storage import file_modes
+from stream_dp.services.storage import atomic_files
 
 
 def mode(path: Path) -> int:
@@ -73,7 +73,7 @@ def test_a_file_of_another_user_is_refused(
     place: StudyFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.db.chmod(0o644)
-    monkeypatch.setattr(file_modes.os, "geteuid", lambda: 12345)
+    monkeypatch.setattr(atomic_files.os, "geteuid", lambda: 12345)
     line = refusal(capsys, 2, "status", place.file)
     assert line.endswith(f"have its owner run: chmod 600 {place.db}\n")
     assert mode(place.db) == 0o644
