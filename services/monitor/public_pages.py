@@ -6,6 +6,7 @@ the limits and may fail.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,8 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, RedirectResponse, Response
-from starlette.background import BackgroundTask
+from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from stream_dp import __version__
@@ -27,7 +27,7 @@ from stream_dp.log.log import Log, LogError
 
 from ..portals.release_tables import SERIES_MEDIA, series_table
 from . import answer_views, views
-from .client_limits import TOO_MUCH, Application, refusal
+from .client_limits import TOO_MUCH, Application, Message, Receive, Send, refusal
 from .downloads import FORMATS, add_metadata, write_download, write_log
 from .figure_files import FIGURE_FORMATS, embed_page, figure_file, source_line
 from .public_api import (
@@ -237,7 +237,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             copy = Path(folder) / "log.db"
             write_log(open_log, copy)
             file = copy.open("rb")  # without a name it ends with its last reader
-        return _sent(file, f"{state.public.study.name}-public.db", SQLITE_MEDIA)
+        return _Download(file, f"{state.public.study.name}-public.db", SQLITE_MEDIA)
 
     @file_path(application, "/download/series.csv", SERIES_MEDIA)
     async def series() -> Response:
@@ -247,7 +247,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             pa.csv.write_csv(series_table(state.public), file)
             file.flush()
             undone.pop_all()
-        return _sent(file, f"{state.public.study.name}-series.csv", SERIES_MEDIA)
+        return _Download(file, f"{state.public.study.name}-series.csv", SERIES_MEDIA)
 
     @file_path(application, "/download/{release}/{table}.{form}", *FORMATS.values())
     async def download(release: str, table: str, form: str, period: Optional = None) -> Response:
@@ -265,7 +265,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             undone.pop_all()
         # Names are those of the study, which has the release: letters, digits and dashes.
         name = "-".join([state.public.study.name, release, table, *([period] if period else [])])
-        return _sent(file, f"{name}.{form}", FORMATS[form])
+        return _Download(file, f"{name}.{form}", FORMATS[form])
 
     @file_path(application, "/events", "text/event-stream")
     async def events() -> Response:
@@ -273,12 +273,21 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
         raise HTTPException(404)  # the process that holds the connections answers it
 
 
-def _sent(file: IO[bytes], name: str, media: str) -> Response:
+class _Download(Response):
     """An open file as a download; it is closed afterwards."""
-    return FileResponse(
-        Path(f"/dev/fd/{file.fileno()}"),
-        media_type=media,
-        filename=name,
-        headers={"Accept-Ranges": "none"},
-        background=BackgroundTask(file.close),
-    )
+
+    def __init__(self, file: IO[bytes], name: str, media: str) -> None:
+        headers = {
+            "Content-Length": str(os.fstat(file.fileno()).st_size),
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Accept-Ranges": "none",
+        }
+        super().__init__(headers=headers, media_type=media)
+        self._file = file
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        with self._file as file:
+            await send(start)
+            path = f"/dev/fd/{file.fileno()}"
+            await send({"type": "http.response.pathsend", "path": path})

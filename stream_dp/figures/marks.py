@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import pairwise
 
@@ -189,9 +190,13 @@ def _element(
     return f"<{name}{start}>{inside}</{name}>" if inside else f"<{name}{start}/>"
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9 .,:%-]*")  # a text that needs no escape
+
+
 def escaped(value: object) -> str:
     """A text of an element or an attribute, with control and direction marks spelled out."""
-    return str(value) if isinstance(value, float) else escape(visible(str(value)))
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else escape(visible(text))
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,7 @@ class Frame:
         inside = min(max((value - low) / (high - low), -0.02), 1.02)
         return px(self.height - self.bottom - inside * (self.height - self.top - self.bottom))
 
-    @property
+    @cached_property
     def period_width(self) -> float:
         """The width of a period in pixels."""
         return (self.width - self.left - self.right) / max(1, self.count)

@@ -141,13 +141,13 @@ def test_a_retired_process_answers_what_was_asked_and_ends(
     asyncio.run(asked())
 
 
-def test_no_fork_compiles_a_template_imports_the_threads_or_maps_pandas() -> None:
+def test_no_fork_compiles_a_template_or_maps_pandas() -> None:
     """A question would otherwise cost three times as much: nothing of a fork outlives it."""
     code = (
         "import sys; from stream_dp.services.monitor import public_program, render;"
         "public_program._load(); print(len(render._environment().cache));"
-        "print('anyio._backends._asyncio' in sys.modules, 'pandas' in sys.modules)"
+        "print('pandas' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     templates = resources.files("stream_dp.services.monitor").joinpath("templates").iterdir()
-    assert done.stdout.split() == [str(len([*templates])), "True", "False"]
+    assert done.stdout.split() == [str(len([*templates])), "False"]
