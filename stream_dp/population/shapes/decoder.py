@@ -21,10 +21,9 @@ from ..cells import Cells
 from ..report_decoding import CHANGED_INPUT, LARGEST_REPORT, Decoder, Templates, sized_records
 from ..report_judging import LONGEST_ID, plain_text
 from ..schema_use import ReadAs
-from .period_values import Odd
 from .record_contents import Content, after_id, event_data, json_value, opened, payload, schema_id
 from .row_changes import Report, RowChanges
-from .row_mapping import MappedReport, Said, report_in_envelope
+from .row_mapping import MappedReport, Odd, Said, report_in_envelope
 from .schemas import Schemas, SchemaSource
 
 

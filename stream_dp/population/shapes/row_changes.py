@@ -17,9 +17,8 @@ from stream_dp.study.run_settings import Input
 
 from ..accounting import Reason
 from .column_types import plain_value
-from .period_values import Odd
 from .record_contents import Content, ContentSchema, opened
-from .row_mapping import MappedReport, Place, Row, RowReader, RowTypes, column_reader
+from .row_mapping import MappedReport, Odd, Place, Row, RowReader, RowTypes, column_reader
 
 _DELETED = {"true", "1", "t", "yes", "y", "d", "delete", "deleted"}
 _KEPT = {"false", "0", "f", "no", "n", "c", "r", "u", "i", "create", "read", "insert", "update"}

@@ -7,7 +7,7 @@ from kit.studies import attribute, small_study, window
 
 import stream_dp
 from stream_dp.errors import UserError
-from stream_dp.population.shapes.period_values import PeriodValues
+from stream_dp.population.shapes.row_mapping import PeriodValues
 from stream_dp.population.tables import TableLayout, read_reports
 from stream_dp.services.desk.column_proposals import TableHeader
 from stream_dp.services.desk.draft_columns import horizon
