@@ -30,7 +30,6 @@ from .query_forms import FigureLinks, PageQuery, comparable
 from .record_rows import price
 from .region_map import QUERY, region_map
 from .release_figures import line_of, look_of, shown_periods, totals_lines, totals_look
-from .study_page import any_figures
 from .two_way import FEWER, MORE, two_way
 from .views import rendered
 
@@ -252,7 +251,7 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
         ]
         title = f"{name}: {table.title}"
         return FigureFile(title, table.reading, table.drawn, pa.Table.from_pylist(cells))
-    marginals = any_figures(state.public, name, period).marginals
+    marginals = state.data_set_figures(name, period).marginals
     named = {f"{marginal.table}:{marginal.column}": marginal for marginal in marginals}
     marginal = named.get(fields.get("column") or next(iter(named), ""))
     if marginal is None:

@@ -19,9 +19,11 @@ from stream_dp.study.topics import RELEASES
 from ..portals.description import published_facts
 from .follower import End, sha256
 from .group_chart import published_group_errors
+from .groups_figures import DataSetFigures
 from .record_rows import Label, privacy_label
 from .region_map import Outlines, read_outlines
 from .release_figures import ReleaseFigures, release_figures
+from .study_page import any_figures
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,21 @@ class State:
     outlines: Outlines = field(default_factory=dict)
     pages: dict[str, bytes] = field(default_factory=dict)
     _figures: dict[str, ReleaseFigures] = field(default_factory=dict)
+    _data_sets: dict[tuple[str, str | None], DataSetFigures] = field(default_factory=dict)
 
     def figures(self, name: str) -> ReleaseFigures:
         """The figures of a release, computed once. Raises UserError."""
         figures = self._figures.get(name)
         if figures is None:
             figures = self._figures[name] = release_figures(self.public, name)
+        return figures
+
+    def data_set_figures(self, name: str, period: str | None) -> DataSetFigures:
+        """The figures of a data set, computed once. period: None for the last. Raises UserError."""
+        figures = self._data_sets.get((name, period))
+        if figures is None:
+            figures = any_figures(self.public, name, period)
+            self._data_sets[name, period] = figures
         return figures
 
     @cached_property

@@ -35,7 +35,6 @@ from .record_rows import (
 from .region_map import QUERY, region_map
 from .release_figures import ReleaseFigures
 from .render import render
-from .study_page import any_figures
 from .two_way import two_way
 
 
@@ -73,7 +72,7 @@ def index_page(state: State) -> bytes:
         facts=facts(public),
         previews=previews,
         preview=preview,
-        data_sets=[any_figures(public, name, None) for name in data_sets],
+        data_sets=[state.data_set_figures(name, None) for name in data_sets],
         label=state.label,
         citation=citation(public),
         held=held_and_absent(state.verified)[0],
@@ -139,7 +138,7 @@ def data_set_page(
     """
     if state.public.study.batch(name) is None:
         raise NotThere(f"release '{name}': is no data set")
-    figures = any_figures(state.public, name, period)
+    figures = state.data_set_figures(name, period)
     table = None if pair is None else two_way(state.public, name, period, pair)
     pair_links = FigureLinks("data", name, urlencode({"pair": pair, "period": figures.period}))
 
