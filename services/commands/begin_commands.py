@@ -146,13 +146,15 @@ BEGIN = CommandGroup(
             "validate a study file and print the plan",
             "study.toml",
             _check,
-            "commands.check",
+            "commands.plans",
+            "check_study",
         ),
         "plan": Command(
             "print the errors to expect before any data, and the budget for a wanted error",
             "study.toml --release quarters --error 0.01",
             _plan,
-            "commands.plan",
+            "commands.plans",
+            "plan_queries",
         ),
         "rehearse": Command(
             "run the study on a copy in memory, with simulated noise (confidential)",

@@ -130,7 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         waits = shown_elapsed(f"stream-dp {called}") if called in TIMED else nullcontext()
         with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)), waits:
-            output: Output = import_module(command_module(options.command)).run(options)
+            module = import_module(command_module(options.command))
+            run = getattr(module, COMMANDS[options.command].function)
+            output: Output = run(options)
         if options.json:
             import json  # a help does not wait for it
 

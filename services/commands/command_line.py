@@ -13,13 +13,15 @@ class Command(NamedTuple):
     help: a line of help.
     example: the arguments of an example.
     options: adds the options.
-    module: whose function `run` runs the command, below `stream_dp.services`.
+    module: the command's module, below `stream_dp.services`.
+    function: runs the command.
     """
 
     help: str
     example: str
     options: Callable[[argparse.ArgumentParser], None]
     module: str
+    function: str = "run"
 
 
 class CommandGroup(NamedTuple):

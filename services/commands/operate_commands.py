@@ -89,13 +89,15 @@ OPERATE = CommandGroup(
             "copy a study while it runs: logs, snapshots, study file (confidential)",
             "study.toml /var/backups/study",
             _backup,
-            "commands.backup",
+            "commands.backups",
+            "back_up_study",
         ),
         "restore": Command(
             "restore a study from its backup, if no noise could be drawn again",
             "study.toml /var/backups/study",
             _restore,
-            "commands.restore",
+            "commands.backups",
+            "restore_study",
         ),
     },
 )

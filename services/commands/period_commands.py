@@ -101,13 +101,15 @@ PERIOD = CommandGroup(
             "send the table of groups and their members, once",
             "study.toml households.csv members.csv --group household",
             _groups,
-            "commands.groups",
+            "commands.tables",
+            "send_groups",
         ),
         "places": Command(
             "send the table of places and their regions, once",
             "study.toml places.csv --place municipality",
             _places,
-            "commands.places",
+            "commands.tables",
+            "send_places",
         ),
         "close": Command(
             "show the contents of open periods, and close all periods up to PERIOD",

@@ -65,7 +65,8 @@ print(os.environ.get("OPENBLAS_NUM_THREADS"))
 def test_every_command_has_a_module_and_an_example_that_is_understood(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert callable(import_module(cli.command_module(name)).run)
+    module = import_module(cli.command_module(name))
+    assert callable(getattr(module, cli.COMMANDS[name].function))
     with pytest.raises(SystemExit):
         cli.main([name, "--help"])
     example = capsys.readouterr().out.partition("\nexample:\n")[2].strip()

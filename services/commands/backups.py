@@ -1,4 +1,4 @@
-"""`stream-dp backup`: a consistent copy of a study while its service runs. CONFIDENTIAL."""
+"""`stream-dp backup` and `stream-dp restore`: a consistent copy of a study. CONFIDENTIAL."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from ..process.command_output import Output
 from ..storage.deployment import Deployment
 from ..storage.file_stores import file_store
 from ..storage.study_backup import back_up
+from ..storage.study_restore import restore
 
 
-def run(options: argparse.Namespace) -> Output:
+def back_up_study(options: argparse.Namespace) -> Output:
     backup = back_up(Deployment.load(options.study), file_store(options.place))
     manifest = backup.manifest
     data = {
@@ -32,4 +33,21 @@ def run(options: argparse.Namespace) -> Output:
     ]
     if manifest.head:
         text.append(f"head {manifest.head}")
+    return Output(data, "\n".join(text))
+
+
+def restore_study(options: argparse.Namespace) -> Output:
+    restored = restore(options.study, file_store(options.place), options.place, options.head)
+    data = {
+        "confidential": True,
+        "study": restored.manifest.study,
+        "published": restored.published,
+        "waiting": restored.waiting,
+        "public_restored": restored.public,
+        "head": restored.head or None,
+        "lines": restored.lines,
+    }
+    text = [f"restored {restored.manifest.study}", *restored.lines]
+    if restored.head:
+        text.append(f"head {restored.head}")
     return Output(data, "\n".join(text))

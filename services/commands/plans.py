@@ -1,4 +1,4 @@
-"""`stream-dp plan`: the errors to expect of queries, and the budget that an error needs."""
+"""`stream-dp check` and `stream-dp plan`: what a study promises, costs and answers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import argparse
 from pathlib import Path
 
 from stream_dp.errors import UserError
+from stream_dp.planning.plan import plan_study
 from stream_dp.planning.plan_picture import plan_picture
 from stream_dp.planning.plan_result import PlanRequest, planned
+from stream_dp.planning.study_summary import summary
 
 from ..process.command_output import Output
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment
+from ..storage.study_register import read_register
 
 
-def run(options: argparse.Namespace) -> Output:
+def check_study(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    study = deployment.study
+    for register in {options.register, deployment.register} - {None}:
+        read_register(register).check(study)
+    study_summary = summary(plan_study(study))
+    text = study_summary.text(long=options.long)
+    return Output(study_summary.as_dict(), text)
+
+
+def plan_queries(options: argparse.Namespace) -> Output:
     out: Path | None = options.picture
     if out is not None and out.suffix != ".svg":
         raise UserError(f"--picture {out}: write it as .svg")
