@@ -185,7 +185,7 @@ def flood(folder: Path, name: str) -> tuple[float, float, float]:
 
     The reports are written by a client, because `send` leaves faulty ones out.
     """
-    from stream_dp.log.log import RecordColumns
+    from stream_dp.log.records import RecordColumns
     from stream_dp.services.storage.deployment import Deployment
 
     commands = Commands(folder, folder / "hidden")

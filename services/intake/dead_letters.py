@@ -12,10 +12,9 @@ from stream_dp.log.log import (
     Headers,
     Log,
     OutOfRange,
-    RecordColumns,
     Stored,
 )
-from stream_dp.log.records import Records
+from stream_dp.log.records import RecordColumns, Records
 from stream_dp.population.accounting import REASONS, Reason, RejectedRecord
 from stream_dp.population.cells import Cells
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS

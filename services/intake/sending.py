@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.log import RecordColumns, memory_bytes
+from stream_dp.log.log import memory_bytes
+from stream_dp.log.records import RecordColumns
 from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.report_judging import LONGEST_ID
 from stream_dp.population.tables import (

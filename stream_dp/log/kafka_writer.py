@@ -46,12 +46,12 @@ from .log import (
     Forbidden,
     LogError,
     Record,
-    RecordColumns,
     Unavailable,
     UnknownCommit,
     payload_bytes,
     too_large,
 )
+from .records import RecordColumns
 
 _UNSEEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 # A broker that has just begun, or taken over, knows its groups only after a moment.

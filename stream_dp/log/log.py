@@ -9,8 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from itertools import repeat
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 Positions = dict[int, int]
@@ -87,43 +86,6 @@ class Record:
     headers: Headers = ()
     partition: int | None = None
     time: int | None = None
-
-
-@dataclass(frozen=True)
-class RecordColumns:
-    """Records to be written to a topic, in columns; the log chooses partitions and times.
-
-    keys, values: of equal length.
-    headers: of every record.
-    varying: by name, the values of further headers, a value for each record.
-    """
-
-    topic: str
-    keys: Sequence[bytes]
-    values: Sequence[bytes | None]
-    headers: Headers = ()
-    varying: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __iter__(self) -> Iterator[Record]:
-        for key, value, headers in zip(self.keys, self.values, self.all_headers(), strict=True):
-            yield Record(self.topic, value, key, headers)
-
-    def all_headers(self) -> Iterator[Headers]:
-        """Yields the headers of each record."""
-        if not self.varying:
-            yield from repeat(self.headers, len(self))
-            return
-        for contents in zip(*self.varying.values(), strict=True):
-            yield (*self.headers, *zip(self.varying, contents, strict=True))
-
-    def most_bytes(self) -> int:
-        """Returns a bound on the `payload_bytes` of every record."""
-        columns = (self.keys, filter(None, self.values), *self.varying.values())
-        lengths = (max(map(len, column), default=0) for column in columns)
-        return sum(lengths) + sum(len(value) for _, value in self.headers)
 
 
 class Stored(NamedTuple):

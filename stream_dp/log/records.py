@@ -1,4 +1,4 @@
-"""Records in columns, after reading.
+"""Records in columns, before writing and after reading.
 
 A column of byte strings is stored as lists or Arrow arrays in the order of arrival.
 """
@@ -6,16 +6,17 @@ A column of byte strings is stored as lists or Arrow arrays in the order of arri
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .log import Headers, Positions, Stored
+from .log import Headers, Positions, Record, Stored
 
 _FEW = 8  # pieces that are searched for a single string
 _SMALL = 1000  # strings of a column that is not worth the import of pandas
@@ -31,6 +32,15 @@ class Texts(Sequence[bytes | None]):
     def __init__(self) -> None:
         self._pieces: list[Any] = []
         self._objects: list[bytes | None] | None = None
+
+    @classmethod
+    def of(cls, strings: Iterable[bytes | None]) -> Texts:
+        """Returns the same byte strings. See `extend`."""
+        if isinstance(strings, Texts):
+            return strings
+        self = cls()
+        self.extend(strings)
+        return self
 
     def extend(self, strings: Iterable[bytes | None]) -> None:
         """Appends byte strings. An array of `large_binary` or another `Texts` is stored without a
@@ -74,7 +84,7 @@ class Texts(Sequence[bytes | None]):
         lengths = [np.zeros(0, np.int64)]
         for piece in self._pieces:
             if isinstance(piece, pa.Array):
-                lengths.append(np.diff(_bounds(piece)))  # a null has no bytes
+                lengths.append(np.diff(string_bounds(piece)))  # a null has no bytes
             else:
                 lengths.append(
                     np.fromiter([len(string or b"") for string in piece], np.int64, len(piece))
@@ -117,7 +127,7 @@ class Texts(Sequence[bytes | None]):
         return self.objects()[row]
 
 
-def _bounds(array: pa.Array) -> NDArray[np.int64]:
+def string_bounds(array: pa.Array) -> NDArray[np.int64]:
     """Returns the bounds of an array's strings in its content.
 
     Arrow's own functions for lengths import pandas at their first call, if it is installed.
@@ -145,6 +155,43 @@ def packed(column: list[bytes | None]) -> tuple[pa.Array, int]:
     """Returns the column as an array, and its size in bytes."""
     array = binary_array(column)
     return array, sum(buffer.size for buffer in array.buffers()[2:] if buffer is not None)
+
+
+@dataclass(frozen=True)
+class RecordColumns:
+    """Records to be written to a topic, in columns; the log chooses partitions and times.
+
+    keys, values: of equal length.
+    headers: of every record.
+    varying: by name, the values of further headers, a value for each record.
+    """
+
+    topic: str
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Headers = ()
+    varying: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Record]:
+        for key, value, headers in zip(self.keys, self.values, self.all_headers(), strict=True):
+            yield Record(self.topic, value, key, headers)
+
+    def all_headers(self) -> Iterator[Headers]:
+        """Yields the headers of each record."""
+        if not self.varying:
+            yield from repeat(self.headers, len(self))
+            return
+        for contents in zip(*self.varying.values(), strict=True):
+            yield (*self.headers, *zip(self.varying, contents, strict=True))
+
+    def most_bytes(self) -> int:
+        """Returns a bound on the `payload_bytes` of every record."""
+        columns = (self.keys, self.values, *self.varying.values())
+        most = sum(int(Texts.of(column).lengths().max(initial=0)) for column in columns)
+        return most + sum(len(value) for _, value in self.headers)
 
 
 # Stored from a tuple of its fields; quicker than _make, which is a function of Python.

@@ -14,13 +14,12 @@ from .log import (
     LogError,
     Positions,
     Record,
-    RecordColumns,
     Stored,
     TopicInfo,
     Writer,
     payload_bytes,
 )
-from .records import Records
+from .records import RecordColumns, Records
 from .sealing import NO_KEY, Keyring, RecordSeal
 
 

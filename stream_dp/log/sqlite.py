@@ -8,17 +8,19 @@ write access can open it. The owner of a role holds a kernel lock on a file besi
 
 from __future__ import annotations
 
+import sqlite3
 import time as clock_module
 import zlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import repeat
 from pathlib import Path
 from threading import Lock
-from types import NoneType
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from .file_identity import identity_of_file, mark_path, read_mark, write_mark
 from .log import (
@@ -34,17 +36,24 @@ from .log import (
     OutOfRange,
     Positions,
     Record,
-    RecordColumns,
     TopicInfo,
     Unavailable,
     UnknownCommit,
     memory_bytes,
     payload_bytes,
 )
-from .records import Records
+from .record_blocks import FIRST_OFFSET
+from .records import RecordColumns, Records, Texts
 from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
-from .sqlite_file import headers_number, insert_rows, open_file, sqlite_errors, whole_headers
+from .sqlite_file import (
+    block_records,
+    headers_number,
+    insert_blocks,
+    open_file,
+    sqlite_errors,
+    whole_headers,
+)
 
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
 _MOST_PARTITIONS = 100_000
@@ -157,21 +166,25 @@ class SqliteLog:
         return {topic: self.describe(topic) for topic in topics if self._partition_count(topic)}
 
     def describe(self, topic: str) -> TopicInfo:
-        query = "SELECT min(offset) FROM records WHERE topic = ? AND partition = ?"
         first = {}
         for partition in range(self._count(topic)):
-            offset = self._offset(query, topic, partition)
+            offset = self._first_offset(topic, partition)
             first[partition] = 0 if offset is None else offset
         return TopicInfo(self._identity, len(first), first)
 
     def _end(self, topic: str, partition: int) -> int:
         return self._last_record(topic, partition)[0] + 1
 
-    def _offset(self, query: str, *values: object) -> int | None:
-        ((offset,),) = self._select(query, *values)
-        if not isinstance(offset, (int, NoneType)):
+    def _first_offset(self, topic: str, partition: int, time: int | None = None) -> int | None:
+        """Returns the first offset of a record, appended at or after `time` in milliseconds."""
+        query = f"SELECT {FIRST_OFFSET} FROM records WHERE topic = ? AND partition = ?"
+        if time is not None:
+            query += " AND time >= ?"
+        values = (topic, partition) if time is None else (topic, partition, time)
+        rows = self._select(f"{query} ORDER BY offset LIMIT 1", *values)
+        if not all(isinstance(offset, int) for (offset,) in rows):
             raise LogError(f"{self._path}: a record is not one of stream-dp")
-        return offset
+        return rows[0][0] if rows else None
 
     def stable(self, topic: str) -> Positions:
         return self.cut(topic, NEVER)
@@ -179,13 +192,12 @@ class SqliteLog:
     def cut(self, topic: str, time: float) -> Positions:
         # Append times never decrease inside a partition. So the last time tells whether a record
         # is late enough, and a scan gives the first offset.
-        query = "SELECT min(offset) FROM records WHERE topic = ? AND partition = ? AND time >= ?"
         positions: Positions = {}
         for partition in range(self._count(topic)):
             last, newest = self._last_record(topic, partition)
             positions[partition] = last + 1
             if newest >= round(time * 1000):
-                offset = self._offset(query, topic, partition, round(time * 1000))
+                offset = self._first_offset(topic, partition, round(time * 1000))
                 positions[partition] = last + 1 if offset is None else offset
         return positions
 
@@ -214,9 +226,12 @@ class SqliteLog:
         for partition in sorted(positions):
             remaining, first = limit - len(records) if room > 0 else 0, len(records)
             for piece in self._stored(topic, partition, positions[partition], remaining):
+                rest = remaining - (len(records) - first)
+                if rest < len(piece[0]):
+                    piece = tuple(column[:rest] for column in piece)
                 fitting, room = _fitting(piece, room)
                 records.add(*piece if fitting == len(piece[0]) else [c[:fitting] for c in piece])
-                if room <= 0:
+                if room <= 0 or fitting == rest:
                     break
             if len(records) > first:
                 next_offsets[partition] = records.offsets[-1] + 1
@@ -228,7 +243,8 @@ class SqliteLog:
     ) -> Iterator[tuple[Sequence[Any], ...]]:
         """Yields columns of a partition's records, as bytes, whatever types a hostile file has."""
         query = (
-            "SELECT offset, time, CAST(key AS BLOB), CAST(value AS BLOB),"
+            "SELECT offset, time, CASE typeof(key) WHEN 'integer' THEN key ELSE CAST(key AS BLOB)"
+            " END, CAST(value AS BLOB),"
             " CASE typeof(headers) WHEN 'integer' THEN headers ELSE CAST(headers AS BLOB) END"
             " FROM records WHERE topic = ? AND partition = ? AND offset >= ?"
             " ORDER BY offset LIMIT ?"
@@ -236,10 +252,7 @@ class SqliteLog:
         known: dict[int | bytes | None, Headers | None] = {None: (), b"": ()}
         with sqlite_errors(self._path, "cannot be read"):
             with closing(self._db.execute(query, (topic, partition, first, limit))) as rows:
-                while several := rows.fetchmany(_ROWS):
-                    offsets, times, keys, values, raws = zip(*several, strict=True)
-                    if {*map(type, offsets), *map(type, times)} != {int}:
-                        raise LogError(f"{self._path}: a record is not one of stream-dp")
+                for offsets, times, keys, values, raws in self._pieces(rows, first):
                     for raw in set(raws).difference(known):
                         known[raw] = self._decoded(raw)
                     headers: Sequence[Headers | None] = [known[raw] for raw in raws]
@@ -254,9 +267,36 @@ class SqliteLog:
                             for offset, time, value in places
                         ]
                         keys, values, headers = zip(*opened, strict=True)
-                    yield (partition,) * len(offsets), offsets, times, keys, values, headers
+                    partitions = array("q", [partition]) * len(offsets)
+                    yield partitions, offsets, times, keys, values, headers
                     if len(known) > _MOST_KNOWN:
                         known = {None: (), b"": ()}
+
+    def _pieces(self, rows: sqlite3.Cursor, first: int) -> Iterator[tuple[Sequence[Any], ...]]:
+        """Yields offsets, times, keys, values and encoded headers of the records in rows.
+
+        first: the offset of the first record; earlier records of its block are left out.
+        """
+        at_once = 1  # a block has many records
+        while several := rows.fetchmany(at_once):
+            columns: tuple[Sequence[Any], ...] = tuple(zip(*several, strict=True))
+            offsets, times, keys, _, _ = columns
+            if {*map(type, offsets), *map(type, times)} != {int}:
+                raise LogError(f"{self._path}: a record is not one of stream-dp")
+            if self._seal is not None or int not in {*map(type, keys)}:
+                at_once, first = _ROWS, offsets[-1] + 1
+                yield columns
+                continue
+            at_once = 1
+            for offset, time, key, value, raw in several:
+                columns = ([offset], [time], [key], [value], [raw])
+                if isinstance(key, int):
+                    numbers, *strings = block_records(self._path, offset, key, value, raw)
+                    columns = (numbers, array("q", [time]) * key, *strings)
+                    if (skipped := first - numbers[0]) > 0:
+                        columns = tuple(column[skipped:] for column in columns)
+                first = offset + 1
+                yield columns
 
     def _decoded(self, raw: int | bytes) -> Headers | None:
         """Returns the headers of a record from the contents of its column."""
@@ -321,21 +361,20 @@ class SqliteLog:
             contents = zip(repeat(number), *varying)
             own_headers = list(map(msgspec.msgpack.Encoder().encode, contents))
         append_time = round(self._clock() * 1000)
-        rows: Iterable[int] = range(len(records))
-        partitions: dict[int, list[int]] = {}
+        columns = [Texts.of(records.keys), Texts.of(records.values)]
+        columns += [Texts.of(own_headers)] if own_headers else []
+        partition_of = np.zeros(len(records), np.int64)
         if count > 1:
-            for row, key in enumerate(records.keys):
-                partitions.setdefault(zlib.crc32(key) % count, []).append(row)
-        for partition, chosen in partitions.items() or [(0, rows)]:
-            columns = [records.keys, records.values, *([own_headers] if own_headers else [])]
-            if count > 1:
-                columns = [[column[row] for row in chosen] for column in columns]
+            hashes = (zlib.crc32(key or b"") for key in records.keys)
+            partition_of += np.fromiter(hashes, np.int64) % count
+        for partition in sorted({*partition_of.tolist()}):
+            rows = np.flatnonzero(partition_of == partition).tolist()
             offset, time = self._last_record(topic, partition)
-            insert_rows(
+            insert_blocks(
                 self._db,
                 (topic, partition, max(append_time, time), number),
                 offset + 1,
-                columns,
+                columns if count == 1 else [c.take(rows) for c in columns],
             )
 
     def _contents(
@@ -416,7 +455,7 @@ def _fitting(piece: Sequence[Sequence[Any]], room: int) -> tuple[int, int]:
     shared = (
         memory_bytes(None, None, headers[0]) if headers.count(headers[0]) == len(keys) else room
     )
-    size = sum(map(len, filter(None, (*keys, *values)))) + len(keys) * shared
+    size = _length(keys) + _length(values) + len(keys) * shared
     if size < room:
         return len(keys), room - size
     for row, (key, value, several) in enumerate(zip(keys, values, headers, strict=True)):
@@ -424,6 +463,13 @@ def _fitting(piece: Sequence[Sequence[Any]], room: int) -> tuple[int, int]:
         if room <= 0:
             return row + 1, room
     return len(keys), room
+
+
+def _length(strings: Sequence[bytes | None]) -> int:
+    """Returns the bytes of all strings."""
+    if isinstance(strings, Texts):
+        return int(strings.lengths().sum())
+    return sum(map(len, filter(None, strings)))
 
 
 def _context(topic: str, partition: int, offset: int, time: int) -> str:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from functools import cache
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from stream_dp.errors import write_error
 from stream_dp.privacy.noise import system_entropy
 
 from .file_identity import sync_folder
 from .log import MAX_RECORD, Damaged, LogError, Missing, Stored, Unavailable
+from .record_blocks import FIRST_OFFSET, decode_block, encode_blocks
+from .records import Texts
 from .sealing import KEY_ID, NO_KEY, Keyring
 
 # Not valid msgpack: readers find headers that cannot be read.
@@ -81,10 +83,12 @@ class SqliteRows:
 
     def first(self, topic: str, partition: int) -> int:
         """Returns the first offset of a partition."""
-        query = "SELECT min(offset) FROM records WHERE topic = ? AND partition = ?"
+        query = f"SELECT {FIRST_OFFSET} FROM records WHERE topic = ? AND partition = ?"
         with sqlite_errors(self._path, "cannot be read"):
-            (offset,) = self._db.execute(query, (topic, partition)).fetchone()
-        return offset or 0
+            row = self._db.execute(
+                f"{query} ORDER BY offset LIMIT 1", (topic, partition)
+            ).fetchone()
+        return row[0] if row else 0
 
     def rows(self, topic: str, partition: int, first: int) -> Iterator[Row]:
         """Yields the rows of a partition from the offset `first` on."""
@@ -94,9 +98,14 @@ class SqliteRows:
         )
         with sqlite_errors(self._path, "cannot be read"):
             with closing(self._db.execute(query, (topic, partition, first))) as rows:
-                for row in rows:
-                    headers = None if row[4] is None else whole_headers(self._db, row[4])
-                    yield Row._make((*row[:4], headers))
+                for offset, time, key, value, raw in rows:
+                    columns: tuple[Sequence[Any], ...] = ([offset], [key], [value], [raw])
+                    if isinstance(key, int) and not self.sealed:
+                        columns = block_records(self._path, offset, key, value, raw)
+                    for number, one, content, stored in zip(*columns, strict=True):
+                        if number >= first:
+                            headers = None if stored is None else whole_headers(self._db, stored)
+                            yield Row(number, time, one, content, headers)
 
 
 def write_rows(
@@ -139,7 +148,8 @@ def write_rows(
 
 
 # `ends`: the end of a partition that was restored from a cluster; a cluster gives offsets to
-# control records, too. `shared_headers`: of records that were written together; in place of their
+# control records, too. `records`: a row has a record, or a block of them (record_blocks.py).
+# `shared_headers`: of records that were written together; in place of their
 # headers the records have the number. A shared header without a value has another one in each
 # record: these records have a list of the number and of their own values.
 SCHEMA = """
@@ -158,7 +168,6 @@ CREATE TABLE IF NOT EXISTS ends (
 """
 VERSION = 1
 SEALED_VERSION = 2  # of a file whose records are encrypted
-_ROWS = 64  # in a statement that inserts records
 _MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
 _SMALLEST = 1 << 16  # bytes: of a log that is opened, with its files
 _MAGIC = b"SQLite format 3\0"  # how its files begin
@@ -396,31 +405,38 @@ def whole_headers(db: sqlite3.Connection, stored: int | bytes) -> bytes | None:
     return None
 
 
-def insert_rows(
+def insert_blocks(
     db: sqlite3.Connection,
     shared: tuple[str, int, int, int | None],
     first: int,
     columns: Sequence[Sequence[bytes | None]],
 ) -> None:
-    """Inserts records of a partition with consecutive offsets, many in a statement.
+    """Inserts records of a partition with consecutive offsets, many in a row.
 
     shared: topic, partition and time of every record, and the number of its headers.
     first: the first offset.
     columns: keys and values; and headers, if they are not the shared ones.
     """
-    for start in range(0, len(columns[0]), _ROWS):
-        rows = zip(*(column[start : start + _ROWS] for column in columns), strict=True)
-        contents = list(chain.from_iterable(rows))
-        statement = _insertion(len(contents) // len(columns), len(columns))
-        db.execute(statement, (*shared, first + start, *contents))
+    topic, partition, time, headers = shared
+    for count, block in encode_blocks(columns):
+        first += count
+        db.execute(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (topic, partition, first - 1, time, count, block, headers),
+        )
 
 
-@cache
-def _insertion(count: int, width: int) -> str:
-    """Writes the statement for the insertion of `count` records with `width` columns."""
-    rows = []
-    for row in range(count):
-        begin = 6 + width * row
-        headers = f"?{begin + 2}" if width > 2 else "?4"
-        rows.append(f"(?1, ?2, ?5 + {row}, ?3, ?{begin}, ?{begin + 1}, {headers})")
-    return "INSERT INTO records VALUES " + ", ".join(rows)
+def block_records(
+    path: Path, offset: int, count: int, block: bytes, headers: Any
+) -> tuple[Sequence[int], Texts, Texts, Sequence[Any]]:
+    """Returns offsets, keys, values and encoded headers of the records of a block.
+
+    offset, count, headers: of the row, in place of a key the number of records.
+
+    Raises LogError for a damaged block.
+    """
+    if (columns := decode_block(count, block)) is None:
+        raise LogError(f"{path}: a record is not one of stream-dp")
+    keys, values, *own = columns
+    offsets = array("q", np.arange(offset - count + 1, offset + 1).tobytes())
+    return offsets, keys, values, own[0] if own else [headers] * count

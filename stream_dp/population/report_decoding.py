@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, memory_bytes
-from stream_dp.log.records import Records, binary_array
+from stream_dp.log.records import Records, binary_array, string_bounds
 from stream_dp.study import Study
 from stream_dp.study.id_forms import text_of_number
 
@@ -207,7 +207,8 @@ class Decoder:
         for number, template in enumerate(divided.templates):
             if (read := self._template(*template)) is not None:
                 period[number], code[:, number] = read
-        ids, lengths = self._normal(divided.ids, divided.lengths)
+        ids = self._judge.id_column(divided.ids)
+        lengths = np.diff(string_bounds(ids))
         templates, rows = Templates(period, code), record_rows[divided.rows]
         accepted = templates.accepted(closed)[divided.template]
         accepted &= (lengths > 0) & (lengths <= LONGEST_ID)
@@ -216,30 +217,6 @@ class Decoder:
         rows = rows[accepted]
         cells = self.cells_of_templates(templates, divided.template[accepted], ids, records, rows)
         return cells, rows
-
-    def _normal(
-        self, ids: pa.Array, lengths: NDArray[np.int64]
-    ) -> tuple[pa.Array, NDArray[np.int64]]:
-        """Normalises ASCII ids by the study's rule. Returns them with their lengths."""
-        rows = np.arange(len(ids))
-        if self._judge.leaves_usual:
-            from .templates import unusual
-
-            rows = unusual(ids, lengths)
-        if not rows.size:
-            return ids, lengths
-        before = ids.take(pa.array(rows))
-        after = self.ids([person.decode() for person in before.to_pylist()])
-        normal = binary_array([person.encode() for person in after])
-        if normal.equals(before):
-            return ids, lengths
-        needs_look = np.zeros(len(ids), bool)
-        needs_look[rows] = True
-        new_lengths = lengths.copy()
-        from pyarrow import compute as pc
-
-        new_lengths[rows] = pc.binary_length(normal).to_numpy()
-        return pc.replace_with_mask(ids, pa.array(needs_look), normal), new_lengths
 
     def cells_of_templates(
         self,

@@ -11,12 +11,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from stream_dp.study import Attribute, Study
 from stream_dp.study.declared_sections import Ids
 
 from .accounting import Reason
 from .cells import CLEARED, cell_type
+from .id_columns import normal_ids
 
 NOT_SAID, REFUSED = -2, -3  # codes: the report lacks the attribute; its value is not declared
 LONGEST_ID = 256  # characters
@@ -61,11 +63,6 @@ class Judge:
         self._periods.update(labels)
 
     @property
-    def leaves_usual(self) -> bool:
-        """Whether an id without a form that needs a look is certainly its own normal form."""
-        return self._rule.leaves_usual
-
-    @property
     def ascii_ids(self) -> tuple[bool, bool] | None:
         """Whether ids are right as they stand, and whether the case of ASCII ids is folded.
 
@@ -85,6 +82,10 @@ class Judge:
         An id of no person becomes empty.
         """
         return self._rule.normals(persons)
+
+    def id_column(self, ids: pa.Array) -> pa.Array:
+        """Normalises a column of ids like `ids`. See `normal_ids`."""
+        return normal_ids(ids, self._rule)
 
     def period(self, value: Hashable) -> int:
         """Returns the number of a period, 0 for a period outside of the study."""

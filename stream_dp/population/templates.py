@@ -6,7 +6,6 @@ are decoded once for all of them: in JSON a string's characters change nothing b
 
 from __future__ import annotations
 
-import string
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,20 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stream_dp.log.records import string_bounds
+
 _KEYS = (b'"person":"', b'"person": "')  # without and with a blank
 _QUOTE, _ESCAPE = b'"', ord("\\")
-_DIGIT, _LETTER, _MARK, _POINT, _ODD = 1, 2, 4, 8, 16  # kinds of characters in ids
-_KINDS = np.full(256, _ODD, np.uint8)
-for _characters, _kind in (
-    (string.digits, _DIGIT),
-    (string.ascii_letters, _LETTER),
-    ("-_/:@", _MARK),
-    (".,", _POINT),
-):
-    _KINDS[list(_characters.encode())] = _kind
-_KEPT_DIGITS = 15  # by a spreadsheet
-_LONGEST_WORD = 12  # characters, at least those of the longest word for nobody
-_MONTH = 3  # letters of a month's name
 _FIRST, _PLAIN = 0x20, 0x5F  # the first plain character, and how many are: ASCII without controls
 
 
@@ -57,7 +46,7 @@ def divide(values: pa.Array) -> Divided:
 
     values: an array of `large_binary` without nulls.
     """
-    bounds = _bounds(values)
+    bounds = string_bounds(values)
     starts, ends = bounds[:-1], bounds[1:]
     id_start = _id_starts(values, starts, ends)
     length = pc.find_substring(_pieces(values, [starts, id_start]), _QUOTE).to_numpy()[1::2]
@@ -71,12 +60,7 @@ def divide(values: pa.Array) -> Divided:
         ids = pieces.take(pa.array(3 * rows + 1))
     heads = pieces.take(pa.array(3 * rows)).dictionary_encode()
     tails = pieces.take(pa.array(3 * rows + 2)).dictionary_encode()
-    return Divided(rows, ids, np.diff(_bounds(ids)), *_pairs(heads, tails))
-
-
-def _bounds(values: pa.Array) -> NDArray[np.int64]:
-    """Returns the offsets of the values' bytes, and the end of the last value."""
-    return np.frombuffer(values.buffers()[1], np.int64, len(values) + 1)
+    return Divided(rows, ids, np.diff(string_bounds(ids)), *_pairs(heads, tails))
 
 
 def _pieces(values: pa.Array, begins: list[NDArray[np.int64]]) -> pa.Array:
@@ -109,38 +93,10 @@ def _id_starts(
 
 def _odd(ids: pa.Array) -> NDArray[np.int64]:
     """Returns the rows of ids with unusual characters."""
-    bounds, content = _bounds(ids), ids.buffers()[2]
+    bounds, content = string_bounds(ids), ids.buffers()[2]
     data = np.frombuffer(content or b"", np.uint8, int(bounds[-1]))
     odd = np.flatnonzero((data - np.uint8(_FIRST) >= _PLAIN) | (data == _ESCAPE))
     return np.unique(np.searchsorted(bounds, odd, "right") - 1)
-
-
-def unusual(ids: pa.Array, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the rows of ASCII ids that may have a form that needs a look, see `id_forms.py`.
-
-    A quick look: every other id is certainly as it is written. lengths: of the ids.
-    """
-    bounds, content = _bounds(ids), ids.buffers()[2]
-    data = np.frombuffer(content or b"", np.uint8, int(bounds[-1]))
-    rows = np.flatnonzero(lengths)
-    if not rows.size:
-        return np.arange(len(ids))
-    kinds, begins, length = _KINDS[data], bounds[rows], lengths[rows]
-    kind = np.bitwise_or.reduceat(kinds, begins)
-    usual = (kind == _DIGIT | _LETTER) | ((kind == _DIGIT) & (length <= _KEPT_DIGITS))
-    if not usual.all():
-        ends = bounds[rows + 1] - 1
-        framed = (kinds[begins] | kinds[ends]) <= _DIGIT | _LETTER
-        usual |= (kind == _DIGIT) & (data[ends] != ord("0"))
-        usual |= (kind == _DIGIT | _MARK) & framed
-        long = length > _LONGEST_WORD
-        usual |= ((kind & _LETTER) > 0) & (kind < _ODD) & framed & long
-    if not usual.all():
-        letters = np.add.reduceat(kinds == _LETTER, begins, dtype=np.int64)
-        usual |= (kind == _DIGIT | _LETTER | _MARK) & framed & (letters != _MONTH)
-    odd = np.ones(len(ids), bool)
-    odd[rows] = ~usual
-    return np.flatnonzero(odd)
 
 
 def _pairs(heads: pa.Array, tails: pa.Array) -> tuple[NDArray[np.int64], list[tuple[bytes, bytes]]]:

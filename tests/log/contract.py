@@ -14,7 +14,8 @@ from contents import by_partition, drain, sent, values
 from contract_owners import OwnersContract
 from contract_reading import ReadingContract
 
-from stream_dp.log.log import MAX_RECORD, Log, LogError, Record, RecordColumns
+from stream_dp.log.log import MAX_RECORD, Log, LogError, Record
+from stream_dp.log.records import RecordColumns
 
 Opener = Callable[[], Log]
 Maker = Callable[..., str]

@@ -15,16 +15,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stream_dp.log.records import Texts
 from stream_dp.study.declared_sections import Ids
 
 from ..celltext import bytes_of, has_byte
+from ..id_columns import normal_ids
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
 from .reading import ReportColumns
 from .table_reading import ReportRow, reports_of
 
 _MOST_TEXT = 8000  # characters of a row; in JSON one is at most six bytes
-_PLAIN_KEY = 4 * LONGEST_ID  # characters of a key, whose bytes are not counted in detail
+_LARGEST_KEY = 16 * LONGEST_ID  # bytes of a key that is not counted in detail
 _ESCAPED = bytes_of('"\\' + "".join(map(chr, range(ord(" ")))))  # have an escape in JSON
 _encode = msgspec.json.Encoder().encode
 SentRecord = tuple[str, bytes]  # key and value
@@ -34,19 +36,21 @@ SentRecord = tuple[str, bytes]  # key and value
 class SentRecords:
     """Records of reports, in columns of equal length; iterates over (key, value)."""
 
-    keys: Sequence[bytes]
-    values: Sequence[bytes]
+    keys: Texts
+    values: Texts
 
     @classmethod
     def of(cls, records: Sequence[SentRecord]) -> SentRecords:
         """Makes columns of keys and values."""
-        return cls([key.encode() for key, _ in records], [value for _, value in records])
+        keys = Texts.of([key.encode() for key, _ in records])
+        return cls(keys, Texts.of([value for _, value in records]))
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __iter__(self) -> Iterator[SentRecord]:
-        return ((key.decode(), value) for key, value in zip(self.keys, self.values, strict=True))
+        pairs = zip(self.keys, self.values, strict=True)
+        return (((key or b"").decode(), value or b"") for key, value in pairs)
 
 
 def records_of(columns: ReportColumns, rule: Ids, overhead: int) -> Iterator[SentRecords]:
@@ -91,20 +95,21 @@ def _plain_records(columns: ReportColumns, rule: Ids, overhead: int) -> list[Sen
             (pa.scalar(sources[name][0]), {sources[name][1]: column})
             for name, column in columns.values.items()
         ]
-    batches, room = [], overhead + 4 * _PLAIN_KEY  # a character is at most four bytes
+    batches, room = [], overhead + _LARGEST_KEY
     for period, cells_of_group in groups:
         told = pc.invert(
             reduce(pc.and_, [pc.is_null(column) for column in cells_of_group.values()])
         )
-        values = _joined_reports(persons, period, cells_of_group).filter(told)
-        people = persons.filter(told)
+        values = _joined_reports(persons, period, cells_of_group)
+        people = persons.cast(pa.large_binary())
+        if not pc.all(told).as_py():
+            values, people = values.filter(told), people.filter(told)
         if (pc.max(pc.binary_length(values)).as_py() or 0) + room > LARGEST_REPORT:
             return None
-        people = pa.array(rule.normals(people.to_pylist()), pa.string())
-        if (pc.max(pc.utf8_length(people)).as_py() or 0) > _PLAIN_KEY:
+        keys = normal_ids(people, rule)
+        if (pc.max(pc.binary_length(keys)).as_py() or 0) > _LARGEST_KEY:
             return None
-        keys, values = people.cast(pa.large_binary()), values.cast(pa.large_binary())
-        batches.append(SentRecords(keys.to_pylist(), values.to_pylist()))
+        batches.append(SentRecords(Texts.of(keys), Texts.of(values.cast(pa.large_binary()))))
     return batches
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stream_dp.log.log import MAX_RECORD, RecordColumns
-from stream_dp.log.records import Records
+from stream_dp.log.log import MAX_RECORD
+from stream_dp.log.records import RecordColumns, Records
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.log.sqlite_file import SqliteRows
 from stream_dp.population.accounting import REASONS, RejectedRecord
