@@ -79,7 +79,7 @@ class PanelRuns:
     @cached_property
     def _silent(self) -> tuple[Floats, Floats]:
         """The answers without noise about the others alone, and the declared variances."""
-        published = self._published(self._counts({}), _without_noise)
+        published = self._published(self._counts({}), noiseless_draw)
         variances = np.array(published.variances, np.float64)
         self._known[None] = published.values.astype(np.float64)
         return self._known[None], variances
@@ -90,7 +90,7 @@ class PanelRuns:
         for history in histories:
             if history not in self._known:
                 counts = self._counts({"canary 0": history})
-                published = self._published(counts, _without_noise)
+                published = self._published(counts, noiseless_draw)
                 self._known[history] = published.values.astype(np.float64)
 
     def _counts(self, people: dict[str, History]) -> list[Ints]:
@@ -121,7 +121,7 @@ class PanelRuns:
             self._counts({} if h is None else {f"canary {i}": h for i in range(size)})
             for h in histories
         ]
-        exact = [self._published(counts, _without_noise) for counts in worlds]
+        exact = [self._published(counts, noiseless_draw) for counts in worlds]
         shift = (exact[1].values - exact[0].values).astype(np.float64)
         weights = shift / np.array(exact[0].variances, np.float64)
         scores = np.zeros((2, runs))
@@ -133,7 +133,7 @@ class PanelRuns:
         return TwoScores(scores[0], scores[1], float(weights @ shift / 2), size)
 
 
-def _without_noise(demand: Sequence[tuple[Fraction, int]]) -> Draw:
+def noiseless_draw(demand: Sequence[tuple[Fraction, int]]) -> Draw:
     zeros = tuple(np.zeros(size, np.int64) for _, size in demand)
     return Draw(zeros, np.random.default_rng(0))
 

@@ -32,6 +32,7 @@ from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.people_jobs import known_interactions, panels_of
 from .group_runs import DataSet, Measured, WorldPeriod, Worlds
 from .histories import Cell, History, Pair, Progress, WorstPair, worst_pair
+from .panel_runs import noiseless_draw
 from .rho_bounds import TwoScores
 from .watched_fits import (
     Fit,
@@ -117,7 +118,7 @@ class StudyRuns:
         """By panel, and of the gate, the declared variances of all values."""
         variances = {}
         for name in self.mechanisms:
-            measured = Measurements.joined(self._panel(name, self._nobody, _without_noise))
+            measured = Measurements.joined(self._panel(name, self._nobody, noiseless_draw))
             variances[name] = np.array(measured.variances, np.float64)
         if self.gate is not None:
             variances[GATE] = np.full(self._last, float(self.gate.variance))
@@ -131,7 +132,7 @@ class StudyRuns:
         """The values of a panel, or of the gate, without noise."""
         if name == GATE:
             return np.array([period.returning for period in world], np.float64)
-        return _values(self._panel(name, world, _without_noise))
+        return _values(self._panel(name, world, noiseless_draw))
 
     def _fit(self, name: DataSet, world: Sequence[WorldPeriod], watched: _WatchedTable) -> Fit:
         return self._fit_in(name, world, watched.context)
@@ -157,7 +158,7 @@ class StudyRuns:
         source: None for no noise.
         rounds: by data set, the round after which its fit ends; None for its end.
         """
-        draw = _without_noise if source is None else source.draw
+        draw = noiseless_draw if source is None else source.draw
         panels = {name: self._panel(name, world, draw) for name in self.mechanisms}
         values = {name: _values(published) for name, published in panels.items()}
         if self.gate is not None:
@@ -386,11 +387,6 @@ def _within(low: History, places: Sequence[int], history: History) -> History:
     for place, option in zip(places, history, strict=True):
         whole[place] = option
     return tuple(whole)
-
-
-def _without_noise(demand: Sequence[tuple[Fraction, int]]) -> Draw:
-    zeros = tuple(np.zeros(size, np.int64) for _, size in demand)
-    return Draw(zeros, np.random.default_rng(0))
 
 
 def _smaller(declared: Plan) -> Plan:

@@ -117,10 +117,6 @@ def _schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help=help_text)
 
 
-def _topics(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-
-
 BEGIN = CommandGroup(
     "begin a study",
     {
@@ -177,7 +173,7 @@ BEGIN = CommandGroup(
         "topics": Command(
             "create the topics, or check existing topics",
             "study.toml",
-            _topics,
+            study_file,
             "commands.topics",
         ),
     },

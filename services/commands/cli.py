@@ -33,9 +33,8 @@ from ..process.command_output import (
 from .begin_commands import BEGIN
 from .command_line import Command
 from .look_commands import LOOK
-from .operate_commands import OPERATE
+from .operate_commands import OPERATE, PROMISE
 from .period_commands import PERIOD
-from .promise_commands import PROMISE
 
 _KINDS = {
     BAD_INPUT: "bad input",

@@ -112,10 +112,6 @@ def _export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bom", action="store_true", help=help_text)
 
 
-def _releases(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
-
-
 LOOK = CommandGroup(
     "look at what is published",
     {
@@ -158,7 +154,7 @@ LOOK = CommandGroup(
         "releases": Command(
             "list all releases",
             "sqlite:study-public.db",
-            _releases,
+            public_source,
             "commands.releases",
         ),
     },

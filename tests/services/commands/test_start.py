@@ -38,7 +38,7 @@ except SystemExit:
         for name in (
             *("commands", "commands.cli", "commands.command_line", "commands.begin_commands"),
             *("commands.period_commands", "commands.look_commands", "commands.operate_commands"),
-            *("commands.promise_commands", "intake", "intake.options"),
+            *("intake", "intake.options"),
             *("process", "process.command_output", "process.pin_options"),
         )
     }
