@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from families import CHILD, families
@@ -26,9 +27,8 @@ from households import batch, errors
 from numpy.typing import NDArray
 
 from stream_dp.answers.month_filters import Measured, MonthFilters
-from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.groups.hpd.hpd_synthesizer import MixtureModel
+from stream_dp.batch.groups.hpd.hpd_synthesizer import MixtureModel, fit_mixture
 from stream_dp.batch.groups.workload.groups_plan import fit_workload
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext
@@ -38,6 +38,7 @@ from stream_dp.privacy.zcdp import rho_within
 FAMILIES, POOL, MONTHS, SHOCK, UPDATES = 8_000, 40_000, 12, 7, 8
 CHURN, SHOCKED = 0.02, 0.1
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,10 @@ def updated(model: MixtureModel, answers: NoisyAnswers) -> MixtureModel:
     return model
 
 
+def _same(value: T, *_: object) -> T:
+    return value
+
+
 def main(seed: int) -> None:
     filters = MonthFilters[tuple[int]](1)
     frozen: Unfitted | None = None
@@ -119,10 +124,10 @@ def main(seed: int) -> None:
         release = batch(truth, "hpd-fixed", "1", 8).model_copy(update={"rho": rho})
         context = FitContext(SeededNoise(1000 * seed + month))
         if frozen is None or month in (SHOCK, MONTHS):
-            fit = kinds.load_synthesizer(release.kind)(truth, release, context)
+            fit = fit_mixture(truth, release, context)
         else:
-            start: Callable[[int], Unfitted] = partial(lambda model, _: model, frozen)
-            fit = fit_workload(truth, release, context, lambda *_, start=start: start)
+            start: Callable[[int], Unfitted] = partial(_same, frozen)
+            fit = fit_workload(truth, release, context, partial(_same, start))
         starts = fit.workload.starts
         frozen = frozen or Unfitted(fit.model.answers(np.arange(starts[-1])))
         filters = filters.at(month).learnt(interactions(fit.answers))
@@ -134,6 +139,7 @@ def main(seed: int) -> None:
                 f" {len(every.candidates)} so far"
             )
             for name, answers in models.items():
+                assert isinstance(fit.model, MixtureModel)
                 of_class = errors(truth, updated(fit.model, answers).sample(seed))
                 shown = (f"{k} {a:.2f} / {b:.3f}" for k, (a, b) in of_class.items() if ":" not in k)
                 print(f"{name:>10}  {', '.join(shown)}", flush=True)
