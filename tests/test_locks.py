@@ -114,7 +114,7 @@ def test_commands_install_from_locks_with_hashes_alone() -> None:
     commands = [(ROOT / "tests" / "run").read_text(), (ROOT / "README.md").read_text()]
     for text in commands:
         assert "--require-hashes -r" in text
-        assert re.search(r"install (-q )?--no-deps --no-build-isolation", text)
+        assert re.search(r"(install|uv) (-q )?--no-deps --no-build-isolation", text)
 
 
 def built(clone: Path, out: Path, **environment: str) -> dict[str, bytes]:

@@ -34,13 +34,18 @@ def denied(world: World, user: str, topic: str, right: AclOperation) -> Iterator
     """Takes a right on a topic from a user, as an administrator can at any time."""
     admin = AdminClient(world.client("admin"))
     what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", right)
+    named = AclBindingFilter(*what, AclPermissionType.DENY)
     (made,) = admin.create_acls([AclBinding(*what, AclPermissionType.DENY)]).values()
     made.result(60)
+    while not admin.describe_acls(named).result(60):  # brokers learn of it a moment later
+        time.sleep(0.01)
     try:
         yield
     finally:
-        (gone,) = admin.delete_acls([AclBindingFilter(*what, AclPermissionType.DENY)]).values()
+        (gone,) = admin.delete_acls([named]).values()
         gone.result(60)
+        while admin.describe_acls(named).result(60):
+            time.sleep(0.01)
 
 
 @pytest.fixture
