@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .exact_numbers import Number, exact_number
 from .exact_tables import Law, decided, table
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,12 @@ class Measurements:
 
     def standard_errors(self) -> NDArray[np.float64]:
         """Computes the standard errors of the values from the discrete Gaussian's variance."""
-        exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
-        return np.array([exact[v] for v in self.variances], np.float64)
+        return np.array(self.of_variances(lambda v: exact_variance(v) ** 0.5), np.float64)
+
+    def of_variances(self, function: Callable[[Fraction], T]) -> list[T]:
+        """Computes a function of every variance, once an object: to hash fractions is slow."""
+        results = {i: function(v) for i, v in {id(v): v for v in self.variances}.items()}
+        return [results[id(v)] for v in self.variances]
 
     @staticmethod
     def joined(measurements: Sequence[Measurements]) -> Measurements:

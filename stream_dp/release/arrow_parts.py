@@ -64,7 +64,7 @@ def measurement_table(measurements: Measurements) -> pa.Table:
         {
             "query": measurements.queries,
             "value": measurements.values,
-            "variance": [str(variance) for variance in measurements.variances],
+            "variance": measurements.of_variances(str),
             "standard_error": measurements.standard_errors(),
         },
         MEASUREMENTS,

@@ -185,17 +185,17 @@ class JunctionTree:
 
     def spread(self, values: Table, columns: Columns, clique: int) -> Table:
         """Reshapes a table of `columns` to be added to a clique's table."""
-        return values.reshape(self._shape_in(clique, columns))
+        return values.reshape(self.shape_in(clique, columns))
 
     def reduced(self, table: Table, clique: int, columns: Columns) -> Table:
         """Sums a clique's table over all columns but these."""
-        return np.asarray(table.sum(axis=self._axes_without(clique, columns)))
+        return np.asarray(table.sum(axis=self.axes_without(clique, columns)))
 
-    def _shape_in(self, clique: int, columns: Columns) -> Shape:
+    def shape_in(self, clique: int, columns: Columns) -> Shape:
         """The shape in which a table of `columns` fits a clique's table."""
         return tuple(self.sizes[c] if c in columns else 1 for c in self.cliques[clique])
 
-    def _axes_without(self, clique: int, columns: Columns) -> Axes:
+    def axes_without(self, clique: int, columns: Columns) -> Axes:
         """The axes of a clique's table for columns outside `columns`."""
         return tuple(i for i, c in enumerate(self.cliques[clique]) if c not in columns)
 
@@ -204,9 +204,9 @@ class JunctionTree:
         """By clique, how it and its parent exchange tables of their shared columns."""
         return tuple(
             _Message(
-                self._axes_without(clique, shared),
-                self._axes_without(parent, shared),
-                self._shape_in(parent, shared),
+                self.axes_without(clique, shared),
+                self.axes_without(parent, shared),
+                self.shape_in(parent, shared),
             )
             for clique, (parent, shared) in enumerate(
                 zip(self.parents, self.separators, strict=True)
@@ -236,7 +236,7 @@ class JunctionTree:
         result = [tilted / total]
         for clique in range(1, len(tables)):
             shared = result[self.parents[clique]].sum(axis=self._messages[clique].parent_summed)
-            shape = self._shape_in(clique, self.separators[clique])
+            shape = self.shape_in(clique, self.separators[clique])
             result.append(tables[clique] * shared.reshape(shape))
         return result, float(highest) + float(np.log(total))
 
@@ -267,7 +267,7 @@ class JunctionTree:
             while ready:
                 clique, table = ready.pop()
                 for c in self.cliques[clique]:
-                    axes = self._axes_without(clique, (c,))
+                    axes = self.axes_without(clique, (c,))
                     joint[c] = table.sum(axis=tuple(i + 1 for i in axes))
                 for neighbour in self.neighbours[clique]:
                     if neighbour not in seen:
@@ -283,11 +283,11 @@ class JunctionTree:
         for clique, neighbours in enumerate(self.neighbours):
             columns = self.cliques[clique]
             for neighbour in neighbours:
-                lacks = self._axes_without(clique, self.cliques[neighbour])
-                new = self._axes_without(neighbour, columns)
+                lacks = self.axes_without(clique, self.cliques[neighbour])
+                new = self.axes_without(neighbour, columns)
                 total = marginals[neighbour].sum(axis=new, keepdims=True)
                 conditional = marginals[neighbour] / np.maximum(total, np.finfo(float).tiny)
-                shape = self._shape_in(neighbour, columns)
+                shape = self.shape_in(neighbour, columns)
                 summed = tuple(i + 1 for i in lacks)
                 result[clique, neighbour] = _Conditional(summed, shape, conditional)
         return result

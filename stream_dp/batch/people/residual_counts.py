@@ -48,7 +48,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import comb, prod
 from typing import TypeAlias
 
@@ -184,8 +184,8 @@ class AgreementPatterns:
             blocks = values.reshape(left, -1, right)
             changed = np.zeros((left, len(products), right))
             for a, row in enumerate(products):
-                for b, product in enumerate(row):
-                    changed[:, a] += float(product) * blocks[:, b]
+                for b, total in enumerate(row):
+                    changed[:, a] += float(total) * blocks[:, b]
             values = changed.reshape(*values.shape[:axis], len(products), *values.shape[axis + 1 :])
         bound = float(values.reshape(-1)[-1])
         return bound - values, bound
@@ -300,13 +300,15 @@ class Residuals:
     def texts(self, rows: Int64Array) -> tuple[str, ...]:
         """The cells of these rows in words."""
         which = np.searchsorted(self.starts, rows, side="right") - 1
-        result = []
-        for number, cell in zip(which.tolist(), (rows - self.starts[which]).tolist(), strict=True):
-            columns = [self.domain.columns[c] for c in self.sets[number]]
-            codes = np.unravel_index(cell, [len(c.values) for c in columns]) if columns else ()
-            values = (f"{c.name}={c.values[k]}" for c, k in zip(columns, codes, strict=True))
-            result.append(", ".join(values) or "people")
-        return tuple(result)
+        texts = {number: self._texts(number) for number in np.unique(which).tolist()}
+        cells = (rows - self.starts[which]).tolist()
+        return tuple(texts[i][cell] for i, cell in zip(which.tolist(), cells, strict=True))
+
+    def _texts(self, number: int) -> list[str]:
+        """All cells of a set in words."""
+        columns = [self.domain.columns[c] for c in self.sets[number]]
+        values = ([f"{c.name}={value}" for value in c.values] for c in columns)
+        return [", ".join(cell) or "people" for cell in product(*values)]
 
 
 def all_residuals(domain: PeopleDomain, ways: int, cells: int) -> Residuals:

@@ -33,6 +33,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
@@ -78,6 +79,21 @@ class Solution(NamedTuple):
 
     vector: Table
     gap: float
+
+
+class _Place(NamedTuple):
+    """The place of a set of columns.
+
+    entries: of a vector.
+    holder: the clique.
+    shape: of the set's table, as it broadcasts to the clique's.
+    summed: the clique's axes that the set lacks.
+    """
+
+    entries: slice
+    holder: int
+    shape: tuple[int, ...]
+    summed: tuple[int, ...]
 
 
 class _Block(NamedTuple):
@@ -153,6 +169,30 @@ class TreeDual:
         pieces = zip(self.sets, np.split(vector, self.ends[:-1]), strict=True)
         return [piece.reshape(self._shape(a)) for a, piece in pieces]
 
+    @cached_property
+    def _places(self) -> tuple[_Place, ...]:
+        """By set, where it lies in a vector and in the tree."""
+        tree, starts = self.tree, (0, *self.ends[:-1])
+        return tuple(
+            _Place(
+                slice(start, end), holder, tree.shape_in(holder, a), tree.axes_without(holder, a)
+            )
+            for a, holder, start, end in zip(
+                self.sets, self.holders, starts, self.ends, strict=True
+            )
+        )
+
+    @cached_property
+    def _alike(self) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
+        """The shapes of sets, and of each shape the entries of all its sets: (sets, entries)."""
+        alike = dict[tuple[int, ...], list[int]]()
+        for a, start in zip(self.sets, (0, *self.ends[:-1]), strict=True):
+            alike.setdefault(self._shape(a), []).append(start)
+        return [
+            (shape, np.array(starts)[:, None] + np.arange(prod(shape)))
+            for shape, starts in alike.items()
+        ]
+
     def _shape(self, columns: Columns) -> tuple[int, ...]:
         return tuple(self.tree.sizes[c] for c in columns)
 
@@ -160,15 +200,14 @@ class TreeDual:
         """The marginals of the cliques of p in proportion to exp(sum t_A), and log Z."""
         potentials = [table.copy() for table in self.zeros]
         potentials = potentials or [np.zeros(shape) for shape in self.tree.shapes]
-        for a, holder, table in zip(self.sets, self.holders, self.split(vector), strict=True):
-            potentials[holder] += self.tree.spread(table, a, holder)
+        for place in self._places:
+            potentials[place.holder] += vector[place.entries].reshape(place.shape)
         return self.tree.marginals(potentials)
 
     def interactions(self, tables: list[Table]) -> Table:
         """I_A(p) of all sets, (n,). tables: the marginals of the cliques of p."""
-        pairs = zip(self.sets, self.holders, strict=True)
-        marginals = (self.tree.reduced(tables[holder], holder, a) for a, holder in pairs)
-        return np.concatenate([centred(marginal).reshape(-1) for marginal in marginals])
+        marginals = [tables[place.holder].sum(axis=place.summed) for place in self._places]
+        return self._centred(np.concatenate([marginal.reshape(-1) for marginal in marginals]))
 
     def solved(self, start: Table, gap: float = GAP) -> Solution:
         """The minimum of the dual, up to a gap or the most steps."""
@@ -221,7 +260,13 @@ class TreeDual:
 
     def _centred(self, vector: Table) -> Table:
         """The variables, which sum to 0 along every axis."""
-        return np.concatenate([centred(table).reshape(-1) for table in self.split(vector)])
+        result = np.empty_like(vector)
+        for shape, entries in self._alike:  # sets of one shape together: there are many small ones
+            tables = vector[entries].reshape(-1, *shape)
+            for axis in range(1, tables.ndim):
+                tables = tables - tables.mean(axis, keepdims=True)
+            result[entries] = tables.reshape(entries.shape)
+        return result
 
     def _blocks(self, tables: Sequence[Table]) -> Iterator[_Block]:
         """Blocks of all entries: of one clique together, as far as _MOST_BLOCK allows."""
