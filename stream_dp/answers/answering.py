@@ -237,7 +237,6 @@ class PanelAnswers(Answering):
         return self._last_joint[1]
 
     def table(self, name: str) -> pa.Table:
-        self._log.releases_of(name)
         return panel_answers(*self.measured(name), self._log.head, self.least(name))
 
     def _parsed(self, query: ReleaseQuery, *, count: bool) -> PanelQuery:
@@ -273,7 +272,8 @@ class PanelAnswers(Answering):
         return period
 
     def measured(self, name: str) -> tuple[StreamMeasurements, ReleaseMeasurements]:
-        """The published measurements of a release and of its stream."""
+        """The published measurements of a release and of its stream. Raises UserError without."""
+        self._log.releases_of(name)
         stream = self.stream(self._log.study.release(name).stream)
         return stream, next(r for r in stream.releases if r.declared.name == name)
 
