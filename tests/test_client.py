@@ -144,4 +144,4 @@ def test_a_release_of_which_nothing_is_published_is_named():
     first = "it has its first answer for 2021-Q2, when that quarter is published"
     assert first in str(error.value)
     with pytest.raises(UserError, match="release 'pairs': nothing is published of it yet"):
-        asked.answer("pairs", "pattern 1 1")
+        asked.answer("pairs", "pattern part full")
