@@ -113,8 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None:
             # pydantic would look for plug-ins in every installed package.
             os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-        if arguments is None and called != "worker":
-            # Except in fits matrices are small, and threads of linear algebra wait for one another.
+            # Matrices are small, in fits too: threads of linear algebra would wait for one another.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         # A parser of all commands takes long to build, and only a wrong word needs it.
         listed: Collection[str] = COMMANDS
