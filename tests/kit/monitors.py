@@ -212,6 +212,9 @@ def ask(
         return await asyncio.Event().wait()  # the client stays
 
     async def send(message: Any) -> None:
+        if message["type"] == "http.response.pathsend":  # the file is open until then
+            body = await asyncio.to_thread(Path(message["path"]).read_bytes)
+            message = {"type": "http.response.body", "body": body}
         messages.append(message)
 
     asyncio.run(application(scope, receive, send))
