@@ -16,7 +16,7 @@ from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.services.audit.audit import AuditResult, PreparedAudit
 from stream_dp.services.audit.data_set_runs import DataSetRuns, Floats
 from stream_dp.services.audit.histories import History
-from stream_dp.services.audit.panel_runs import PanelRuns, _without_noise
+from stream_dp.services.audit.panel_runs import PanelRuns, noiseless_draw
 from stream_dp.services.audit.rho_bounds import TwoScores
 from stream_dp.services.audit.watched_fits import (
     Ints,
@@ -134,7 +134,7 @@ def _of_panel(prepared: PreparedAudit, audited: PanelRuns, source: NoiseSource) 
     for history in _worlds(prepared):
         alike = {} if history is None else {f"canary {i}": history for i in range(prepared.size)}
         counts = audited._counts(alike)
-        silent = audited._published(counts, _without_noise)
+        silent = audited._published(counts, noiseless_draw)
         exact.append(silent.values.astype(np.float64))
         variances = np.array(silent.variances, np.float64)
         for _ in range(CHECKED // 2):
