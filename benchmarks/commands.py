@@ -48,7 +48,7 @@ rho = "1/100"
 TABLE = """
 [[releases]]
 name = "people"
-kind = "mixture"
+kind = "{kind}"
 attributes = {attributes}
 every = 1
 rho = "1/2"
@@ -217,7 +217,7 @@ def measure_checks(commands: Commands) -> None:
     show(f"`check`, {STATES} states, windows of 3", "CPU s", 11, seconds)
 
 
-def table_study(folder: Path) -> str:
+def table_study(folder: Path, kind: str) -> str:
     """A study of two months with a table each, and its reports: ten attributes that depend."""
     rng = np.random.default_rng(1)
     base = rng.integers(0, 4, FITTED)
@@ -231,23 +231,23 @@ def table_study(folder: Path) -> str:
     text = latency.STUDY.format(people=FITTED, periods=2, partitions=1, logs="worker = false")
     begin, end = text.index("[attributes"), text.index("[run]")
     attributes = [f'[attributes.{n}]\nvalues = [0, 1, 2, 3]\nmissing = "absent"' for n in names]
-    release = TABLE.format(attributes=names).replace("'", '"')
+    release = TABLE.format(kind=kind, attributes=names).replace("'", '"')
     text = text[:begin] + "\n".join(attributes) + release + text[end:]
-    logs = latency.SQLITE.replace("latency", "tables")
-    (folder / "tables.toml").write_text(text.replace('"latency"', '"tables"') + logs)
-    return "tables.toml"
+    logs = latency.SQLITE.replace("latency", kind)
+    (folder / f"{kind}.toml").write_text(text.replace('"latency"', f'"{kind}"') + logs)
+    return f"{kind}.toml"
 
 
 def measure_tables(commands: Commands) -> None:
     """The second month's table in a new process, with other noise than the first."""
-    file = table_study(commands.folder)
-    commands.run("-m", "stream_dp", "send", file, "tables.csv")
-    for month in ("1", "2"):
-        commands.run("-m", "stream_dp", "close", file, month, "--yes")
-        commands.run("-m", "stream_dp", "run", file, "--until-idle")
-        seconds = commands.seconds("worker", file, "--until-idle")
-        aim = 2.3 if month == "2" else None
-        show(f"`worker`, `mixture`, month {month}", "CPU s", aim, seconds)
+    for kind, aims in (("mixture", (None, 2.3)), ("table", (None, None))):
+        file = table_study(commands.folder, kind)
+        commands.run("-m", "stream_dp", "send", file, "tables.csv")
+        for month, aim in enumerate(aims, 1):
+            commands.run("-m", "stream_dp", "close", file, str(month), "--yes")
+            commands.run("-m", "stream_dp", "run", file, "--until-idle")
+            seconds = commands.seconds("worker", file, "--until-idle")
+            show(f"`worker`, `{kind}`, month {month}", "CPU s", aim, seconds)
 
 
 def whole_marginals(pool: Sequence[Any], most: int) -> Any:
