@@ -58,7 +58,7 @@ def decode_block(count: object, block: bytes) -> list[Texts] | None:
     if not isinstance(count, int) or count <= 0 or width not in (2, 3):
         return None
     begin = 1 + width * count * _LENGTH.itemsize
-    if begin > len(block):
+    if begin > min(len(block), _BLOCK + width * _LENGTH.itemsize):
         return None
     lengths = np.frombuffer(block, _LENGTH, width * count, 1).astype(np.int64)
     present = lengths >= 0

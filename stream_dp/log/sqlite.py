@@ -289,14 +289,18 @@ class SqliteLog:
                 continue
             at_once = 1
             for offset, time, key, value, raw in several:
-                columns = ([offset], [time], [key], [value], [raw])
-                if isinstance(key, int):
+                if not isinstance(key, int):
+                    yield [offset], [time], [key], [value], [raw]
+                else:
                     numbers, *strings = block_records(self._path, offset, key, value, raw)
                     columns = (numbers, array("q", [time]) * key, *strings)
-                    if (skipped := first - numbers[0]) > 0:
-                        columns = tuple(column[skipped:] for column in columns)
+                    # Each record may name a megabyte of shared headers.
+                    most = _ROWS if isinstance(strings[-1], Texts) else key
+                    for start in range(max(0, first - numbers[0]), key, most):
+                        whole = most == key and not start
+                        part = slice(start, start + most)
+                        yield columns if whole else tuple(column[part] for column in columns)
                 first = offset + 1
-                yield columns
 
     def _decoded(self, raw: int | bytes) -> Headers | None:
         """Returns the headers of a record from the contents of its column."""

@@ -438,5 +438,5 @@ def block_records(
     if (columns := decode_block(count, block)) is None:
         raise LogError(f"{path}: a record is not one of stream-dp")
     keys, values, *own = columns
-    offsets = array("q", np.arange(offset - count + 1, offset + 1).tobytes())
+    offsets = array("q", (np.arange(count) + (offset - count + 1)).tobytes())
     return offsets, keys, values, own[0] if own else [headers] * count

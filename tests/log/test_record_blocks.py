@@ -38,6 +38,15 @@ def test_blocks_hold_their_columns():
     for number, column in enumerate(columns):
         assert [string for block in decoded for string in block[number]] == column
     assert list(encode_blocks([[], []])) == []
+    for width, most in ((2, 8192), (3, 5462)):
+        counts = [count for count, _ in encode_blocks([[b""] * 20_000] * width)]
+        assert max(counts) == most
+
+
+@pytest.mark.parametrize(("width", "most"), [(2, 8192), (3, 5462)])
+def test_no_block_has_more_records_than_are_written(width, most):
+    assert decode_block(most, bytes([width]) + bytes(4 * width * most)) is not None
+    assert decode_block(most + 1, bytes([width]) + bytes(4 * width * (most + 1))) is None
 
 
 @pytest.mark.parametrize("columns", [SENT, OWN])
@@ -63,6 +72,21 @@ def test_a_read_ends_inside_a_block_at_its_limit_of_bytes(log):
     records, _ = drain(log, "t")
     assert [r.offset for r in records] == list(range(40))
     assert len(log.read("t", {0: 0}, 40, 0).records) < 20
+
+
+def test_records_with_headers_of_their_own_are_decoded_few_at_a_time(log):
+    """A file from elsewhere may name shared headers of a megabyte in each of its records."""
+    log.append(OWN)
+    pieces = [piece for first in (0, 77) for piece in log._stored("t", 0, first, 20_000)]
+    assert max(len(piece[0]) for piece in pieces) <= 64
+    assert sum(len(piece[0]) for piece in pieces) == 40_000 - 77
+
+
+def test_offsets_are_whole_numbers_up_to_the_largest(log):
+    log.append(RecordColumns("t", KEYS[:50], VALUES[:50]))
+    log._db.execute("UPDATE records SET offset = ?", (2**63 - 1,))
+    records = log.read("t", {0: 0}, 100, 0).records
+    assert [r.offset for r in records] == list(range(2**63 - 50, 2**63))
 
 
 def test_the_first_offset_and_the_cut_are_those_of_records(tmp_path, log):
