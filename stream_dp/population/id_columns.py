@@ -28,7 +28,7 @@ _MONTH = 3  # letters of a month's name
 def normal_ids(ids: pa.Array, rule: Ids) -> pa.Array:
     """Returns the normal form of every id by a study's rule.
 
-    ids: in UTF-8; an array of `large_binary` without nulls that begins with its buffers.
+    ids: in UTF-8; an array of `large_binary` without nulls.
     """
     rows = unusual_rows(ids) if rule.leaves_usual else np.arange(len(ids))
     if not rows.size:
@@ -53,8 +53,10 @@ def unusual_rows(ids: pa.Array) -> NDArray[np.int64]:
     A quick look: every other id is certainly as it is written, and ASCII.
     """
     bounds, content = string_bounds(ids), ids.buffers()[2]
+    # Of a slice of a large table the content has the whole column.
+    data = np.frombuffer(content or b"", np.uint8)[bounds[0] : bounds[-1]]
+    bounds = bounds - bounds[0]
     lengths = np.diff(bounds)
-    data = np.frombuffer(content or b"", np.uint8, int(bounds[-1]))
     rows = np.flatnonzero(lengths)
     if not rows.size:
         return np.arange(len(ids))

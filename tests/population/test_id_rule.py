@@ -16,11 +16,13 @@ from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.log import Stored
 from stream_dp.log.records import RecordColumns
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.population.id_columns import unusual_rows
+from stream_dp.population import id_columns
+from stream_dp.population.id_columns import normal_ids, unusual_rows
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.shapes.decoder import ShapedDecoder
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.intake.sending import encoded_reports
+from stream_dp.study.declared_sections import Ids
 from stream_dp.study.id_forms import WORDS, is_usual, read_id
 from stream_dp.study.run_settings import Input
 from stream_dp.study.topics import REPORTS
@@ -146,6 +148,30 @@ def test_ids_that_are_right_as_they_stand():
     for decoder in (Decoder(AS_WRITTEN, KEY), uncompiled(AS_WRITTEN)):
         cells, rejected = decoder.decode(stored(json.dumps(r).encode() for r in reports), 0)
         assert (len(set(cells.hi.tolist())), rejected) == (len(ids), [])
+
+
+@pytest.mark.parametrize("rule", [STUDY.id_rule, Ids(case="fold"), Ids(unicode="NFKC")])
+def test_a_slice_of_a_column_has_the_normal_forms_of_its_ids(rule):
+    texts = [*IDS, "7b", *IDS]
+    column = pa.array(texts, pa.string())
+    for start, count in ((0, len(texts)), (11, 40), (len(IDS), 1), (len(texts) - 9, 9), (5, 0)):
+        ids = column.slice(start, count).cast(pa.large_binary())
+        normal = [person.decode() for person in normal_ids(ids, rule).to_pylist()]
+        assert normal == rule.normals(texts[start : start + count])
+
+
+def test_a_slice_of_a_large_column_is_looked_at_alone(monkeypatch):
+    looked_at, kinds = [], id_columns._KINDS
+
+    class Kinds:
+        def __getitem__(self, content):
+            looked_at.append(len(content))
+            return kinds[content]
+
+    monkeypatch.setattr(id_columns, "_KINDS", Kinds())
+    ids = pa.array([f"n{i:05}" for i in range(1000)]).slice(900, 50).cast(pa.large_binary())
+    assert not unusual_rows(ids).size
+    assert looked_at == [300]
 
 
 def test_a_quick_look_never_passes_an_id_with_a_form():
