@@ -71,8 +71,7 @@ class PanelCertificate(Certificate):
     noise_variance: the largest variance of a noisy answer.
     notes: public numbers about the step.
     panel_bias: how the panel's own answers are biased, in words.
-    panel_errors: the errors of example queries, simulated on people of a public prior
-       .
+    panel_errors: the errors of example queries, simulated on people of a public prior.
     """
 
     type: Literal["stream-dp.release"] = "stream-dp.release"

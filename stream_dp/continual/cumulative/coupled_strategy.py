@@ -16,7 +16,7 @@ first threshold N_0 is 0 under add_remove, where the number of people is private
 with lower-triangular A_b. The rows are rounded to multiples of 2^-16, and every row gets integer
 noise of the same variance. The number of periods occurs nowhere: a shorter study uses the leading
 rows. The constants (`PRIVATE_SIZE`, `PUBLIC_SIZE`) minimise the root mean square error over all
-sums at a given cost, for all numbers of periods together. `coupled_costs.py` has the exact cost.
+sums at a given cost, for all numbers of periods together. `coupled_tables.py` has the exact cost.
 
 The matrix of all thresholds together is square and triangular in time. So forward substitution
 gives the best linear unbiased estimate, and no later period improves it.

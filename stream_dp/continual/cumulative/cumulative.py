@@ -239,8 +239,8 @@ class Cumulative(CumulativeDesign):
     variance of each row. The periods together cost
       add_remove: the maximum over t_1 < t_2 < .. of |E x|^2 / (2 s);
       replace_one, replace_in_place: the maximum over two such paths of |E (x - x')|^2 / (2 s).
-    Both maxima are exact (`coupled_costs.py`, and `budgets.py` for separate counters, have
-    the dynamic programmes and their proofs), and the noise is scaled so that they are rho. A
+    Both maxima are exact (`tests/kit/coupled_costs.py`, and `budgets.py` for separate counters,
+    have the dynamic programmes and their proofs), and the noise is scaled so that they are rho. A
     counter without a horizon is charged an upper bound. A number of people that is measured once
     has squared sensitivity 1 and costs `size_share` of rho.
     """

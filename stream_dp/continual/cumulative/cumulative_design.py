@@ -1,8 +1,8 @@
 """The measurements of a cumulative release, their noise and their cost.
 
 Privacy. The entries of threshold b get a 1 when a person's total reaches b. Under add_remove one
-path of entry times changes, under replacement two. `coupled_costs.py` and `budgets.py`
-compute the exact worst cost, and the noise is scaled so that it is rho. Each row is one discrete
+path of entry times changes, under replacement two. `coupled_tables.py` has the exact worst cost,
+`budgets.py` computes it, and the noise is scaled so that it is rho. Each row is one discrete
 Gaussian answer that uses no later entry. So later entries may depend on earlier answers (adaptive
 composition, Bun and Steinke 2016): along any pair of histories the costs sum to at most rho.
 

@@ -12,7 +12,7 @@ in
 
 A polynomial for A_b and another one for B_b serve many T (`SERVED`). `python -m
 kit.refined_rows` in `tests` found their constants with an optimiser, and wrote them into a table
-with the exact costs of the rounded rows (`coupled_costs.py`) and the variances of the sums. P is
+with the exact costs of the rounded rows (`kit.coupled_costs`) and the variances of the sums. P is
 computed from decimals by single products and sums of floats, and rounded to a multiple of 2^-10. So
 every machine has the same rows, and a study stores none of them.
 
