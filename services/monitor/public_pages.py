@@ -24,6 +24,7 @@ from stream_dp import __version__
 from stream_dp.answers.query import of_people
 from stream_dp.errors import Inconsistent, NotThere, UserError
 from stream_dp.log.log import Log, LogError
+from stream_dp.study.period_texts import period_label
 
 from ..portals.release_tables import SERIES_MEDIA, series_table
 from . import answer_views, views
@@ -263,8 +264,10 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
                 state, open_log, name=release, table=table, form=form, period=period, out=out
             )
             undone.pop_all()
-        # Names are those of the study, which has the release: letters, digits and dashes.
-        name = "-".join([state.public.study.name, release, table, *([period] if period else [])])
+        # Names and labels are those of the study, which has the release: letters, digits, dashes.
+        study = state.public.study
+        label = [] if period is None else [period_label(study.periods, period)]
+        name = "-".join([study.name, release, table, *label])
         return _Download(file, f"{name}.{form}", FORMATS[form])
 
     @file_path(application, "/events", "text/event-stream")

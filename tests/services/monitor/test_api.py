@@ -224,6 +224,19 @@ def test_downloads_are_the_published_tables(served: Monitor, public: PublicLog, 
     assert READ[form](body, table.schema).to_pylist() == table.to_pylist()
 
 
+def test_a_download_has_the_label_of_its_period_in_its_name(
+    served: Monitor, public: PublicLog
+) -> None:
+    wide = "".join(chr(ord(character) + 0xFEE0) for character in "2021-02")
+    for text in ("2021-02", "Feb 2021", wide, "2021-02\r\n"):
+        answer = served.answer(f"/download/pairs/panel.csv?period={quote(text)}")
+        name = f"{public.study.name}-pairs-panel-2021-02.csv"
+        assert (answer.status, answer.headers["Content-Disposition"]) == (
+            200,
+            f'attachment; filename="{name}"',
+        )
+
+
 def test_what_is_asked_wrong_is_one_line(served: Monitor) -> None:
     for path, status in {
         "/api/v1/estimate?release=pairs&query=nothing": 400,
