@@ -358,14 +358,13 @@ class _Fit:
         model, present = answered.model, answered.present
         named = (*model.columns, *present.functions)
         empty = EmptyCells.of(named, published)
-        notes = () if empty is None else (RULED,)
-        equations = _equations(model, present, published, logistic, empty)
-        estimate, inverse = _solved(equations)
+        without, notes = _equations(model, present, published, logistic, None), tuple[str, ...]()
+        equations = without
         if empty is not None:
-            without = _equations(model, present, published, logistic, None)
-            if _contradicted(without, equations, estimate, inverse):
+            equations, notes = _equations(model, present, published, logistic, empty), (RULED,)
+            if _contradicted(without, equations):
                 equations, notes = without, (BROKEN,)
-                estimate, inverse = _solved(equations)
+        estimate, inverse = _solved(equations)
         rows = synthetic_fit(model, present, published, estimate, logistic=logistic)
         return _Fit(model, equations, people, estimate, inverse, rows, design, notes)
 
@@ -443,15 +442,18 @@ def _solved(equations: EstimatingEquations) -> tuple[Floats, Floats]:
         raise NoSolution from None
 
 
-def _contradicted(
-    without: EstimatingEquations, ruled: EstimatingEquations, b: Floats, inverse: Floats
-) -> bool:
+def _contradicted(without: EstimatingEquations, ruled: EstimatingEquations) -> bool:
     """Whether rules move a coefficient by more than their noise explains (Hausman 1978).
 
     The best estimate is not correlated with the difference from another unbiased one, so the
-    difference of the variances is the variance of the difference.
+    difference of the variances is the variance of the difference. Where people break the rules, the
+    equations with rules may have no solution. Raises NoSolution where neither have one.
     """
-    moved = inverse @ without.scores(b)
+    try:
+        b, inverse = _solved(ruled)
+    except NoSolution:
+        b, inverse = _solved(without)
+    moved = inverse @ (without.scores(b) - ruled.scores(b))
     before, after = (inverse @ one.covariance(b) @ inverse for one in (without, ruled))
     variances = np.maximum(np.diag(before - after), _PRECISION * np.diag(before))
     return bool((np.abs(moved) > FAR * np.sqrt(variances)).any())

@@ -2,7 +2,8 @@
 
 Rules are public declarations about the world. So the answer to a query is 0, without error and
 without cost, if no row with the query's values keeps the rules. Reports that break the rules, such
-as misprints, are left out of such an answer. Other answers do not use rules.
+as misprints, are left out of such an answer. Other answers use no rules, but for regressions
+(`joint_sums.py`).
 """
 
 from __future__ import annotations
