@@ -226,15 +226,16 @@ class PanelAnswers(Answering):
         return self._least[name]
 
     def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
-        key = tuple(queries), bool(count)
-        if self._last_joint is None or self._last_joint[0] != key:
-            answers = joined(
-                [self._parsed(query, count=bool(count)) for query in queries],
-                lambda query: id(query.best.stream),
-                lambda queries: joint_panel_answers(queries, count=bool(count)),
-            )
-            self._last_joint = key, answers
-        return self._last_joint[1]
+        key, last = (tuple(queries), bool(count)), self._last_joint
+        if last is not None and last[0] == key:
+            return last[1]
+        answers = joined(
+            [self._parsed(query, count=bool(count)) for query in queries],
+            lambda query: id(query.best.stream),
+            lambda queries: joint_panel_answers(queries, count=bool(count)),
+        )
+        self._last_joint = key, answers
+        return answers
 
     def table(self, name: str) -> pa.Table:
         return panel_answers(*self.measured(name), self._log.head, self.least(name))
@@ -247,14 +248,14 @@ class PanelAnswers(Answering):
     def _curve(self, name: str, text: str, *, count: bool) -> PanelCurve:
         """A query to a release at all periods, parsed once. Raises UserError."""
         key = name, text, count
-        if key not in self._curves:
+        if (curve := self._curves.get(key)) is None:
             study = self._log.study
             query, among = share_query(study, study.release(name), text, count=count)
-            best = StreamEstimator(*self.measured(name))
+            curve = PanelCurve(StreamEstimator(*self.measured(name)), query, among, count)
             if len(self._curves) >= _KEPT:
                 self._curves.clear()
-            self._curves[key] = PanelCurve(best, query, among, count)
-        return self._curves[key]
+            self._curves[key] = curve
+        return curve
 
     def _period(self, query: ReleaseQuery) -> str:
         """The period of a query, by default the last release's. Raises UserError.
