@@ -1,7 +1,7 @@
 """The plan of a release's trials on a known panel: its mechanism, true counts and judges.
 
-A judge compares a class of answers with the truth: of patterns (`panel_judge.py`), or of totals
-(`panel_judge.py`); a joint release has both. CONFIDENTIAL: a plan contains true counts.
+A judge compares a class of answers with the truth (`panel_judge.py`): of patterns, or of totals; a
+joint release has both. CONFIDENTIAL: a plan contains true counts.
 """
 
 from __future__ import annotations
