@@ -80,6 +80,8 @@ def check_master(settings: dict[str, str]) -> None:
     lines = []
     if not on("spark.authenticate"):
         lines.append("set spark.authenticate to true: whoever reaches a port could join")
+    elif master.startswith("spark://") and not settings.get("spark.authenticate.secret"):
+        lines.append("set spark.authenticate.secret to the cluster's: Spark reads it from no file")
     if not (on("spark.network.crypto.enabled") or on("spark.ssl.rpc.enabled")):
         lines.append("set spark.network.crypto.enabled to true: answers cross the network")
     if not on("spark.io.encryption.enabled"):

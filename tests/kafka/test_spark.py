@@ -318,7 +318,7 @@ def test_a_master_that_others_could_join_is_refused(make: Any, tmp_path: Path) -
     child = command(days, tmp_path / "refused", "--until-idle", **remote)
     _, said = child.communicate(timeout=600)
     lines = [line for line in said.splitlines() if line.startswith("stream-dp: ")]
-    assert (child.returncode, len(lines)) == (2, 2), said
+    assert (child.returncode, len(lines)) == (2, 3), said
     assert "Traceback" not in said
 
 

@@ -19,6 +19,7 @@ SAFE = {
     "spark.network.crypto.enabled": "true",
     "spark.io.encryption.enabled": "true",
 }
+SECRET = {"spark.authenticate.secret": "of-the-cluster"}
 REMOTE = ["spark://host:7077", "k8s://https://host", "yarn", "local-cluster[2,1,1024]", "localhost"]
 
 
@@ -37,9 +38,19 @@ def test_another_master_needs_authentication_and_encryption(master: str) -> None
     with pytest.raises(UserError) as refused:
         check_master({"spark.master": master})
     assert len(refused.value.lines) == len(SAFE)
-    check_master({"spark.master": master, **SAFE})
-    tls = {**SAFE, "spark.network.crypto.enabled": "false", "spark.ssl.rpc.enabled": "TRUE"}
-    check_master({"spark.master": master, **tls})
+    safe = {"spark.master": master, **SAFE, **SECRET}
+    check_master(safe)
+    tls = {**safe, "spark.network.crypto.enabled": "false", "spark.ssl.rpc.enabled": "TRUE"}
+    check_master(tls)
+
+
+def test_a_standalone_master_needs_the_secret_itself() -> None:
+    """Spark reads a file with it on Kubernetes alone, and makes one on others."""
+    settings = {"spark.master": "spark://host:7077", **SAFE}
+    with pytest.raises(UserError, match=r"set spark\.authenticate\.secret to"):
+        check_master({**settings, "spark.authenticate.secret.file": "/etc/secret"})
+    check_master({**settings, **SECRET})
+    check_master({**settings, "spark.master": "k8s://https://host"})
 
 
 @pytest.mark.parametrize("name", [*SAFE, "spark.eventLog.enabled"])
