@@ -173,11 +173,12 @@ def _read(
 
 
 def _ask_first(application: Application, state: State) -> None:
-    """Asks each panel a question, so that forks inherit what every answer needs."""
+    """Asks a question about each release, so that forks inherit what every answer needs."""
     public = state.public
-    for name in dict.fromkeys(release.certificate.release for release in public.releases):
+    for name in dict.fromkeys(published.certificate.release for published in public.published):
+        page = "release" if public.study.batch(name) is None else "data"
         query = urlencode({"q": default_query(public, name)})
-        asked = {"method": "GET", "path": f"/release/{quote(name, safe='')}", "query": query}
+        asked = {"method": "GET", "path": f"/{page}/{quote(name, safe='')}", "query": query}
         answer_of(application, Work(asked))
 
 
