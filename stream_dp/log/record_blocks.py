@@ -49,13 +49,15 @@ def encode_blocks(columns: Sequence[Sequence[bytes | None]]) -> Iterator[tuple[i
         )
 
 
-def decode_block(count: object, block: bytes) -> list[Texts] | None:
+def decode_block(count: object, block: object) -> list[Texts] | None:
     """Returns the columns of a block; None if it is damaged.
 
     count: the number of its records.
     """
+    if not isinstance(count, int) or not isinstance(block, bytes):
+        return None
     width = block[0] if block else 0
-    if not isinstance(count, int) or count <= 0 or width not in (2, 3):
+    if count <= 0 or width not in (2, 3):
         return None
     begin = 1 + width * count * _LENGTH.itemsize
     if begin > min(len(block), _BLOCK + width * _LENGTH.itemsize):

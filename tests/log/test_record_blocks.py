@@ -140,6 +140,7 @@ DAMAGES = {
     "a length below null": "value = CAST(x'02FEFFFFFF' || substr(value, 6) AS BLOB)",
     "a large length": "value = CAST(x'02FFFFFF7F' || substr(value, 6) AS BLOB)",
     "text": "value = 'text'",
+    "a number": "value = 7",
 }
 
 
@@ -150,6 +151,9 @@ def test_a_damaged_block_is_refused(tmp_path, log, damage):
         db.execute(f"UPDATE records SET {damage}")
     with pytest.raises(LogError, match="not one of stream-dp"):
         log.read("t", {0: 0}, 100, 0)
+    rows = SqliteRows(tmp_path / "log.db")
+    with closing(rows), pytest.raises(LogError, match="not one of stream-dp"):
+        list(rows.rows("t", 0, 0))
 
 
 def test_blocks_that_overlap_give_no_offset_twice(tmp_path, log):
