@@ -20,9 +20,9 @@ from stream_dp.answers.tables.regression import Regression
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.answers.weighted import answered_by_cells, is_weighted
 from stream_dp.errors import NotThere, UserError
+from stream_dp.log import cache_folder, public_log
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, read_messages
-from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.notebook_html import html_rows
 from stream_dp.panel import Panel, PanelCounts, PanelTally
 from stream_dp.release.answer import LEVEL, Answer, Region, ReleaseQuery

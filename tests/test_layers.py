@@ -272,7 +272,7 @@ EXTRAS = {
     "matplotlib": ("stream_dp.services.desk.fitted_panel",),
     "confluent_kafka": (
         "stream_dp.log.kafka",
-        "stream_dp.log.kafka_admin",
+        "stream_dp.log.kafka_clients",
         "stream_dp.log.kafka_clients",
         "stream_dp.log.kafka_writer",
         "stream_dp.log.kafka_topics",

@@ -20,8 +20,8 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from stream_dp.log.file_identity import make_folder
 from stream_dp.log.log import Log, Missing
+from stream_dp.log.owned_files import make_folder
 
 from ..process.command_output import JOB_FAILED, Output
 from ..process.events import Event, tell_json

@@ -14,7 +14,7 @@ from stream_dp import __version__
 from stream_dp.errors import write_error
 from stream_dp.json_object import Json
 from stream_dp.log import address
-from stream_dp.log.file_identity import make_folder
+from stream_dp.log.owned_files import make_folder
 from stream_dp.study import Run, Study
 from stream_dp.study.topics import (
     CLOCK,

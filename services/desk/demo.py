@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, write_error
-from stream_dp.log.file_identity import make_folder
+from stream_dp.log.owned_files import make_folder
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Run

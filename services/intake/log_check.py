@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Forbidden, Log, LogError, Missing, Unavailable
+from stream_dp.log.message import read_chain
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
 from ..storage import journal, journal_checks

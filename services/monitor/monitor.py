@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from stream_dp.errors import UserError, missing_extra
+from stream_dp.log import public_log
 from stream_dp.log.log import Missing
-from stream_dp.log.open_public import public_log
 
 from ..process.access import listen_address
 from ..process.command_output import Output, say

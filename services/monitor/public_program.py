@@ -29,7 +29,7 @@ from urllib.parse import quote, urlencode
 import pyarrow as pa
 
 from stream_dp.json_object import Json
-from stream_dp.log.open_public import public_log
+from stream_dp.log import public_log
 from stream_dp.study import Study
 
 from .client_limits import Application, Message

@@ -21,7 +21,6 @@ from typing import get_args, get_type_hints
 from stream_dp.answers.flat_answers import FlatAnswer, flat_answers, weighted_answers
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
-from stream_dp.log.chain import read_parts
 from stream_dp.log.log import Log, Record, Writer
 from stream_dp.log.message import (
     MANIFEST,
@@ -30,6 +29,7 @@ from stream_dp.log.message import (
     canonical,
     manifest_message,
     parts_in_records,
+    read_parts,
 )
 from stream_dp.release.public_reader import READERS, AnyCertificate, checked_release, keep_all
 from stream_dp.release.published_weights import WEIGHTS_TYPE, WeightsStatement

@@ -14,9 +14,15 @@ import pyarrow as pa
 
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.chain import read_parts
 from stream_dp.log.log import Log, TopicInfo, Writer
-from stream_dp.log.message import START, Message, build_message, parts_in_records, split_part
+from stream_dp.log.message import (
+    START,
+    Message,
+    build_message,
+    parts_in_records,
+    read_parts,
+    split_part,
+)
 from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Symbols
 from stream_dp.planning.panel_errors import panel_errors

@@ -26,9 +26,8 @@ from pathlib import Path
 
 from stream_dp import __version__
 from stream_dp.errors import UserError
-from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Fenced, Log, TopicLost, Unavailable, Untrusted, Writer
-from stream_dp.log.message import Message, build_message
+from stream_dp.log.message import Message, build_message, read_chain
 from stream_dp.log.signing import SigningKey
 from stream_dp.planning.plan import Plan
 from stream_dp.population.report_decoding import Decoder, DecoderMaker

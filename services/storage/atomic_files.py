@@ -22,7 +22,7 @@ from typing import TextIO
 from uuid import uuid4
 
 from stream_dp.errors import UserError, write_error
-from stream_dp.log.file_identity import make_folder, sync_folder
+from stream_dp.log.owned_files import make_folder, sync_folder
 
 
 @contextmanager

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log import address, open_log
-from stream_dp.log.file_identity import mark_path, read_mark
+from stream_dp.log import address, cache_folder, open_log, public_log
 from stream_dp.log.log import Log, LogError, Missing, Record, following, stop_following
 from stream_dp.log.message import canonical
-from stream_dp.log.open_public import cache_folder, public_log
+from stream_dp.log.owned_files import mark_path, read_mark
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
 from stream_dp.study import Run, Study

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory, mkstemp
 from typing import BinaryIO, TypeAlias, TypeVar
 
 from stream_dp.errors import UserError, is_lasting, missing_extra
-from stream_dp.log.file_identity import make_folder, sync_folder
 from stream_dp.log.log import LogError, Unavailable
+from stream_dp.log.owned_files import make_folder, sync_folder
 
 from .atomic_files import protect
 from .sealed_files import InvalidSeal

@@ -24,9 +24,16 @@ from stream_dp import __version__
 from stream_dp.continual.stored_design import StoredDesign, unpacked_designs
 from stream_dp.errors import Inconsistent
 from stream_dp.json_object import Json
-from stream_dp.log.chain import read_chain, read_part, read_parts
 from stream_dp.log.log import NEVER, Log, Positions, Record
-from stream_dp.log.message import Message, build_message, is_part, read_messages
+from stream_dp.log.message import (
+    Message,
+    build_message,
+    is_part,
+    read_chain,
+    read_messages,
+    read_part,
+    read_parts,
+)
 from stream_dp.population.schema_use import ReadAs
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.file_identity import is_file_identity, same_identity
 from stream_dp.log.log import Log
 from stream_dp.log.message import Message
+from stream_dp.log.owned_files import is_file_identity, same_identity
 from stream_dp.study.topics import RELEASES
 
 from . import journal

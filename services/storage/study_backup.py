@@ -19,8 +19,8 @@ import msgspec
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log import address, open_log
-from stream_dp.log.chain import read_chain
 from stream_dp.log.log import UNKNOWN_TIME, Forbidden, Log, Missing
+from stream_dp.log.message import read_chain
 from stream_dp.log.sqlite_file import Row, SqliteRows
 from stream_dp.study.topics import (
     CLOCK,

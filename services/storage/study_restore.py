@@ -16,10 +16,9 @@ from tempfile import TemporaryDirectory
 
 from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log import address
-from stream_dp.log.chain import read_chain
-from stream_dp.log.file_identity import mark_path, read_mark, sync_folder
 from stream_dp.log.log import Missing
-from stream_dp.log.role_lock import Taken, role_lock
+from stream_dp.log.message import read_chain
+from stream_dp.log.owned_files import Taken, mark_path, read_mark, role_lock, sync_folder
 from stream_dp.study.topics import RELEASES
 
 from . import backup_manifest, journal_checks

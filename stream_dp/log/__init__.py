@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stream_dp.errors import UserError
 
-from .kafka_settings import connection_settings
+from .kafka_settings import connection_settings, settings_from_environment
 from .log import Log
 
 if TYPE_CHECKING:
@@ -67,10 +68,29 @@ def open_log(
         )
     settings = connection_settings(location, kafka or {}, insecure=insecure, base=base)
     from .kafka import KafkaLog
-    from .sealed import SealedLog
+    from .sealing import SealedLog
 
     log = KafkaLog(prefix, settings, replication=replication, timed=timed, latest=latest, kept=kept)
     return log if public else SealedLog(log, keys, unsealed, study)
 
 
 __all__ = ["Log", "address", "open_log"]
+
+
+def public_log(address: str) -> Log:
+    """Opens the log at `sqlite:FILE` or `kafka://host:port/prefix`. Raises UserError, LogError."""
+    settings, insecure = settings_from_environment(Path())
+    return open_log(address, Path(), public=True, readonly=True, kafka=settings, insecure=insecure)
+
+
+def cache_folder(url: str, base: Path) -> Path | None:
+    """Returns the folder of the cached factors of a log's estimates.
+
+    The folder is beside the log's file, or for a cluster in the user's cache folder. base: the
+    folder that FILE is relative to. Returns None if the user has no cache folder.
+    """
+    location, prefix = address(url)
+    if prefix is None:
+        return base / f"{location}.estimates"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return home / "stream-dp.estimates" if home.is_dir() else None

@@ -18,8 +18,16 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
-from .kafka_admin import ClusterAdmin, answer_of
-from .kafka_clients import DENIED_TOPIC, TIMEOUT, forbidden, is_transient, log_error, unseen
+from .kafka_clients import (
+    DENIED_TOPIC,
+    TIMEOUT,
+    ClusterAdmin,
+    answer_of,
+    forbidden,
+    is_transient,
+    log_error,
+    unseen,
+)
 from .log import Forbidden, LogError, Missing, Positions, TopicInfo, Unavailable
 
 BROKER_BYTES = 1_048_588  # the largest record that brokers take by default

@@ -185,7 +185,7 @@ class Writer(Protocol):
 class Log(Protocol):
     @property
     def file_identity(self) -> str:
-        """The identity of the log's file, different for a copy (file_identity.py).
+        """The identity of the log's file, different for a copy (owned_files.py).
 
         Empty for a cluster: its topics have identities.
         """

@@ -1,4 +1,5 @@
-"""Records encrypted at rest with AES-256-GCM (NIST SP 800-38D), by the package `cryptography`.
+"""Logs with records encrypted at rest with AES-256-GCM (NIST SP 800-38D), by the package
+`cryptography`, for a cluster that must not read them.
 
 A sealed record has one header and one value: the key's id, a nonce, and the encrypted key, value
 and headers of the record. A context, such as the record's offset, is authenticated with it: a
@@ -22,6 +23,22 @@ from .log import Headers, LogError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from .log import (
+    MAX_RECORD,
+    SEALED,
+    Batch,
+    Log,
+    Positions,
+    Record,
+    Stored,
+    TopicInfo,
+    Writer,
+    payload_bytes,
+)
+from .records import RecordColumns, Records
 
 KEY_ID = 8  # bytes
 NO_KEY = "is encrypted; declare in run.encryption where its key is"
@@ -134,3 +151,169 @@ class RecordSeal:
         except (InvalidTag, ValueError):
             raise LogError(f"{label}: is not what was written there; restore a backup") from None
         return key, value, tuple([(name, content or b"") for name, content in headers])
+
+
+class SealedLog:
+    """The log with the same topics and offsets, whose records are sealed in all of its topics.
+
+    A record is bound to its study, its topic with the topic's id, and its partition. Its offset is
+    not known before it is written: the records' order is secured by chains of hashes and by the
+    numbers inside of records.
+
+    keys: None for a log that is not encrypted; its records must not be sealed then.
+    unsealed: topics that other programs write to, too.
+    study: the name of the study.
+    """
+
+    def __init__(
+        self, log: Log, keys: Keyring | None, unsealed: Iterable[str], study: str = ""
+    ) -> None:
+        self._log, self._unsealed = log, frozenset(unsealed)
+        self._seal = RecordSeal(keys, f"study {study}") if keys else None
+        self._checked = set[str]()
+        self._infos: dict[str, TopicInfo] = {}  # of topics with sealed records
+        self._next_partition = 0  # of records without a key
+
+    def close(self) -> None:
+        self._log.close()
+
+    @property
+    def file_identity(self) -> str:
+        return self._log.file_identity
+
+    def mark(self, name: str) -> bytes:
+        return self._log.mark(name)
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        self._log.create(topics)
+
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        return self._log.faults(topics)
+
+    def name(self, topic: str) -> str:
+        return self._log.name(topic)
+
+    def hazards(self, topics: Iterable[str]) -> list[str]:
+        return self._log.hazards(topics)
+
+    def describe(self, topic: str) -> TopicInfo:
+        return self._log.describe(topic)
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
+        return self._log.describe_all(topics)
+
+    def cut(self, topic: str, time: float) -> Positions:
+        return self._log.cut(topic, time)
+
+    def stable(self, topic: str) -> Positions:
+        return self._log.stable(topic)
+
+    def now(self, topic: str) -> float:
+        return self._log.now(topic)
+
+    def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        batch = self._log.read(topic, positions, limit, timeout)
+        if topic in self._unsealed:
+            return batch
+        if self._seal is None and SEALED not in Records.of(batch.records).headers:
+            return batch
+        opened = [self._opened(topic, record) for record in batch.records]
+        return Batch(opened, batch.next, batch.at_end)
+
+    def _opened(self, topic: str, record: Stored) -> Stored:
+        """A record decrypted. Raises LogError unless it is sealed just as the study's keys say."""
+        label = f"{self._log.name(topic)}: record {record.offset}"
+        sealed = record.headers == SEALED
+        if self._seal is None:
+            if sealed:
+                raise LogError(f"{label}: {NO_KEY}")
+            return record
+        if not sealed:
+            raise LogError(
+                f"{label}: is not encrypted; a study that began without encryption goes on without:"
+                " remove run.encryption, or begin a new study with new logs"
+            )
+        context = self._context(topic, record.partition)
+        key, value, headers = self._seal.open(record.value, context, label)
+        return record._replace(key=key, value=value, headers=headers)
+
+    def _info(self, topic: str) -> TopicInfo:
+        if topic not in self._infos:
+            self._infos[topic] = self._log.describe(topic)
+        return self._infos[topic]
+
+    def _context(self, topic: str, partition: int) -> str:
+        """What a sealed record is bound to, beside its study."""
+        return "\0".join((self._log.name(topic), self._info(topic).identity, str(partition)))
+
+    def _partition(self, topic: str, key: bytes | None) -> int:
+        """The partition of a record that names none; equal sealed keys have the same."""
+        if key is None:
+            self._next_partition += 1
+            number = self._next_partition
+        else:
+            number = int.from_bytes(key, "big")
+        return number % self._info(topic).partitions
+
+    def append(self, records: Iterable[Record]) -> None:
+        if isinstance(records, RecordColumns):
+            free = records.topic in self._unsealed
+            if not free:
+                self._check(records.topic)
+            if free or self._seal is None:
+                self._log.append(records)  # as columns, which the log writes faster
+                return
+        self._log.append(self._sealed(records))
+
+    @contextmanager
+    def own(self, name: str, topic: str | None = None) -> Iterator[_Owner]:
+        with self._log.own(name, topic) as writer:
+            yield _Owner(self, writer)
+
+    def _sealed(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Records encrypted for their topic and partition; records of unsealed topics unchanged."""
+        for record in records:
+            if record.topic in self._unsealed:
+                yield record
+                continue
+            self._check(record.topic)
+            if self._seal is None:
+                yield record
+                continue
+            if (length := payload_bytes(record)) > MAX_RECORD:
+                raise LogError(
+                    f"{self._log.name(record.topic)}: {length} bytes is over {MAX_RECORD}"
+                )
+            key, partition = self._seal.key_of(record.key), record.partition
+            if partition is None:
+                partition = self._partition(record.topic, key)
+            context = self._context(record.topic, partition)
+            yield Record(
+                topic=record.topic,
+                value=self._seal.seal(record.key, record.value, record.headers, context),
+                key=key,
+                headers=SEALED,
+                partition=partition,
+                time=record.time,
+            )
+
+    def _check(self, topic: str) -> None:
+        """Checks, before the first write to a topic, that its first record opens. Raises LogError.
+
+        So no record is written that the study's other programs cannot read.
+        """
+        if topic not in self._checked:
+            self.read(topic, self._log.describe(topic).first, 1, 0)
+            self._checked.add(topic)
+
+
+@dataclass(frozen=True)
+class _Owner:
+    log: SealedLog
+    writer: Writer
+
+    def commit(self, records: Iterable[Record]) -> None:
+        self.writer.commit(self.log._sealed(records))
+
+    def mark(self, content: bytes) -> None:
+        self.writer.mark(content)

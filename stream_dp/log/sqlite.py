@@ -22,7 +22,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from .file_identity import identity_of_file, mark_path, read_mark, write_mark
 from .log import (
     MAX_BATCH,
     MAX_RECORD,
@@ -42,9 +41,16 @@ from .log import (
     memory_bytes,
     payload_bytes,
 )
-from .record_blocks import FIRST_OFFSET
-from .records import RecordColumns, Records, Texts
-from .role_lock import RoleLock, Taken, role_lock
+from .owned_files import (
+    RoleLock,
+    Taken,
+    identity_of_file,
+    mark_path,
+    read_mark,
+    role_lock,
+    write_mark,
+)
+from .records import FIRST_OFFSET, RecordColumns, Records, Texts
 from .sealing import Keyring, RecordSeal
 from .sqlite_file import (
     block_records,

@@ -20,10 +20,9 @@ import numpy as np
 from stream_dp.errors import write_error
 from stream_dp.privacy.noise import system_entropy
 
-from .file_identity import sync_folder
 from .log import MAX_RECORD, Damaged, LogError, Missing, Stored, Unavailable
-from .record_blocks import FIRST_OFFSET, decode_block, encode_blocks
-from .records import Texts
+from .owned_files import sync_folder
+from .records import FIRST_OFFSET, Texts, decode_block, encode_blocks
 from .sealing import KEY_ID, NO_KEY, Keyring
 
 # Not valid msgpack: readers find headers that cannot be read.
@@ -148,7 +147,7 @@ def write_rows(
 
 
 # `ends`: the end of a partition that was restored from a cluster; a cluster gives offsets to
-# control records, too. `records`: a row has a record, or a block of them (record_blocks.py).
+# control records, too. `records`: a row has a record, or a block of them.
 # `shared_headers`: of records that were written together; in place of their
 # headers the records have the number. A shared header without a value has another one in each
 # record: these records have a list of the number and of their own values.

@@ -138,7 +138,7 @@ def test_a_cluster_that_is_away_is_worth_another_start(
     path = tmp_path / "study.toml"
     assert cli.main(["new", str(path)]) == 0
     capsys.readouterr()
-    monkeypatch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 0.5)
+    monkeypatch.setattr("stream_dp.log.kafka_clients.TIMEOUT", 0.5)
     monkeypatch.setenv("STREAM_DP_LOG", "kafka://127.0.0.1:1/x")
     monkeypatch.setenv("STREAM_DP_INSECURE", "true")
     assert cli.main(["close", str(path), "2026-01"]) == cli.UNAVAILABLE

@@ -155,7 +155,7 @@ def test_a_password_that_is_changed_while_a_client_lives(world: World, released:
         )
         log.describe("journal")
         set_password("the-second-one")
-        patch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 1.0)
+        patch.setattr("stream_dp.log.kafka_clients.TIMEOUT", 1.0)
         with pytest.raises(LogError, match=r"^kafka: the login is refused: sasl_plaintext://"):
             until_refused(log)
 

@@ -180,7 +180,7 @@ def test_a_broker_that_closes_every_connection_may_come_back(
                     server.accept()[0].close()
 
         threading.Thread(target=serve, daemon=True).start()
-        monkeypatch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 4.0)
+        monkeypatch.setattr("stream_dp.log.kafka_clients.TIMEOUT", 4.0)
         port = server.getsockname()[1]
         tls = {
             "security.protocol": "ssl",

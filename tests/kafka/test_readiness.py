@@ -55,7 +55,7 @@ def test_not_ready_while_the_broker_does_not_answer(
 ) -> None:
     monkeypatch.setattr("stream_dp.services.releaser.releaser_facts.SILENCE", silence)
     # The process ends so long after the broker's last word: it has time to start and to go on.
-    for module in ("kafka_admin", "kafka_reader"):
+    for module in ("kafka_clients", "kafka_reader"):
         monkeypatch.setattr(f"stream_dp.log.{module}.TIMEOUT", 300.0)
     days = Days.on_kafka(tmp_path, own_broker.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=close)
     there, ended = threading.Event(), threading.Event()

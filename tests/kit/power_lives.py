@@ -16,7 +16,7 @@ from kit.households import HouseholdFolder, NotedNoise
 from kit.kill_studies import STUDIES, KillFolder
 from kit.live_backups import restored
 from kit.panels import StudyFolder, declaration, script
-from stream_dp.log.chain import read_chain
+from stream_dp.log.message import read_chain
 from stream_dp.services.commands.cli import main
 from stream_dp.services.storage.backup_manifest import read_manifest
 from stream_dp.services.storage.file_stores import file_store

@@ -16,8 +16,8 @@ from io import StringIO
 from pathlib import Path
 
 from kit.panels import StudyFolder, declaration, script
-from stream_dp.log.file_identity import mark_path
 from stream_dp.log.log import Record
+from stream_dp.log.owned_files import mark_path
 from stream_dp.services.commands.cli import main
 from stream_dp.services.process.command_output import INCONSISTENT
 from stream_dp.services.storage.restored_logs import ROLE

@@ -4,8 +4,7 @@ import pytest
 from messages import as_records, chain, write
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.chain import read_chain, read_part, read_parts
-from stream_dp.log.message import MAX_PART
+from stream_dp.log.message import MAX_PART, read_chain, read_part, read_parts
 
 
 class Counting:

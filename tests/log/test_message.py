@@ -10,7 +10,6 @@ from kit.examples import SHARED
 from messages import as_records, chain, write
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.log import MAX_RECORD, Record, Stored
 from stream_dp.log.message import (
     MAX_PART,
@@ -18,7 +17,9 @@ from stream_dp.log.message import (
     build_message,
     canonical,
     parts_in_records,
+    read_chain,
     read_messages,
+    read_parts,
     rfc3339_utc,
     split_part,
 )
@@ -325,8 +326,8 @@ def test_any_chain_comes_back_and_any_change_is_noticed(log, written, data):
             list(read(log, topic, "log"))
     # Where parts are passed over, what they lack shows once they are read.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dp.log.chain._FIRST", 2)
-        patch.setattr("stream_dp.log.chain._AT_ONCE", 1)
+        patch.setattr("stream_dp.log.message._FIRST", 2)
+        patch.setattr("stream_dp.log.message._AT_ONCE", 1)
         with pytest.raises(Inconsistent):
             read_all(log, topic)
 

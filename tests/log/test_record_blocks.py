@@ -9,8 +9,7 @@ import pytest
 from contents import drain, sent
 
 from stream_dp.log.log import LogError
-from stream_dp.log.record_blocks import decode_block, encode_blocks
-from stream_dp.log.records import RecordColumns
+from stream_dp.log.records import RecordColumns, decode_block, encode_blocks
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.log.sqlite_file import SqliteRows
 

@@ -10,8 +10,7 @@ from contract import LogContract
 from stream_dp.errors import UserError
 from stream_dp.log.log import SEALED, LogError, Record
 from stream_dp.log.memory import MemoryLog
-from stream_dp.log.sealed import SealedLog
-from stream_dp.log.sealing import Keyring
+from stream_dp.log.sealing import Keyring, SealedLog
 from stream_dp.log.sqlite import SqliteLog
 
 pytest.importorskip("cryptography")

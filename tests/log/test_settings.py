@@ -124,7 +124,7 @@ def test_whatever_a_client_sets_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         made.append(settings)
         return Mock()
 
-    for module in ("kafka_admin", "kafka_reader", "kafka_writer", "kafka"):
+    for module in ("kafka_clients", "kafka_reader", "kafka_writer", "kafka"):
         monkeypatch.setattr(f"stream_dp.log.{module}.new_client", client)
     settings = connected(SCRAM) | {"bootstrap.servers": "broker:9092"}
     topics = Topics("x", settings, 3, ())

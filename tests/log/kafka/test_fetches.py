@@ -42,7 +42,7 @@ def answering(monkeypatch, topics, error):
     future.set_exception(KafkaException(KafkaError(error)))
     describe = Mock(side_effect=lambda resources, **_: {resources[0]: future})
     monkeypatch.setattr(topics._admin, "_client", Mock(describe_configs=describe))
-    monkeypatch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 0.0)
+    monkeypatch.setattr("stream_dp.log.kafka_clients.TIMEOUT", 0.0)
 
 
 def test_without_the_right_to_see_a_topics_codec_fetches_are_quick(monkeypatch, opened, prefix):

@@ -10,11 +10,17 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from contents import drain, sent, values
 from kit.monitors import wait_until
 
-from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.kafka_reader import SMALL
 from stream_dp.log.log import Fenced, LogError, UnknownCommit
-from stream_dp.log.message import START, build_message, message_records, split_part
+from stream_dp.log.message import (
+    START,
+    build_message,
+    message_records,
+    read_chain,
+    read_parts,
+    split_part,
+)
 
 EITHER = pytest.mark.parametrize("reader", ["python", "compiled"], indirect=True)
 
@@ -101,8 +107,8 @@ def test_a_chain_is_read_from_its_end_whatever_was_aborted(reader, log, stranger
         return batch
 
     monkeypatch.setattr(log._reader(SMALL), "read", noted)
-    monkeypatch.setattr("stream_dp.log.chain._AT_ONCE", 1_000_000)
-    monkeypatch.setattr("stream_dp.log.chain._FIRST", 2)
+    monkeypatch.setattr("stream_dp.log.message._AT_ONCE", 1_000_000)
+    monkeypatch.setattr("stream_dp.log.message._FIRST", 2)
     chain = read_chain(log, "t", "journal")
     assert sum(sizes) < 18_000_000  # of 27_000_000: a few records beside each manifest
     assert [message.hash for message in chain] == [message.hash for message in written]

@@ -41,9 +41,7 @@ def in_memory_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Record]]
     """Puts records where the commands read them; gives the address."""
 
     def put(records: list[Record]) -> str:
-        monkeypatch.setattr(
-            "stream_dp.log.open_public.open_log", lambda *_, **__: ClosableTopic(records)
-        )
+        monkeypatch.setattr("stream_dp.log.open_log", lambda *_, **__: ClosableTopic(records))
         return "sqlite:somewhere.db"
 
     return put

@@ -16,8 +16,8 @@ from kit.panels import shared
 from kit.studies import MARKER, MONTHS, attribute, study_toml, window
 
 from stream_dp.errors import UserError
-from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
+from stream_dp.log.message import read_chain
 from stream_dp.services.commands.cli import main
 from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.storage.deployment import Deployment

@@ -13,8 +13,8 @@ from kit.public_logs import log_in_memory
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
+from stream_dp.log import public_log
 from stream_dp.log.message import START, Message, build_message, read_messages
-from stream_dp.log.open_public import public_log
 from stream_dp.study.topics import RELEASES
 
 OTHERS: dict[str, Any] = {

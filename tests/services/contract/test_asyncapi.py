@@ -23,8 +23,7 @@ from kit.studies import PAIRS, SCHEDULE, small_study, study_toml
 from stream_dp.log.log import Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.log.message import SIGNATURE
-from stream_dp.log.sealed import SealedLog
-from stream_dp.log.sealing import Keyring
+from stream_dp.log.sealing import Keyring, SealedLog
 from stream_dp.log.signing import SigningKey
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.contract.messages import BINARY

@@ -14,8 +14,8 @@ from kit.hostile import PEOPLE, PERIODS, STUDY, drafts, drafts_and, mutated, sea
 from kit.matrices import chunks
 from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_of
 
+from stream_dp.log import public_log
 from stream_dp.log.log import Record
-from stream_dp.log.open_public import public_log
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor import client_limits

@@ -13,9 +13,9 @@ from kit.journals import contents
 from kit.panels import StudyFolder, markers, script
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log import file_identity as module
-from stream_dp.log.file_identity import identity_of_file, same_identity
+from stream_dp.log import owned_files as module
 from stream_dp.log.log import Record
+from stream_dp.log.owned_files import identity_of_file, same_identity
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
 from stream_dp.services.storage import journal

@@ -21,7 +21,7 @@ from kit.panels import LABELS, StudyFolder, decided, script
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import LogError, Unavailable
-from stream_dp.log.role_lock import role_lock
+from stream_dp.log.owned_files import role_lock
 from stream_dp.log.sqlite_file import sqlite_errors
 from stream_dp.services.commands import cli
 from stream_dp.services.process import command_output

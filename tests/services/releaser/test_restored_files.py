@@ -13,7 +13,7 @@ from kit.calendar import CLOSES, HOUR, moment, set_clock
 from kit.panels import Clock, StudyFolder, declaration, script
 from kit.studies import MARKER, SCHEDULE
 
-from stream_dp.log.file_identity import mark_path
+from stream_dp.log.owned_files import mark_path
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
 from stream_dp.services.storage.restored_logs import ROLE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stream_dp.errors import UserError
-from stream_dp.log.file_identity import make_folder
+from stream_dp.log.owned_files import make_folder
 from stream_dp.services.intake.table_judging import FaultReport
 from stream_dp.services.storage.atomic_files import (
     atomic_file,

@@ -11,7 +11,7 @@ from kit.events import lines_to
 from kit.panels import StudyFolder
 from kit.studies import SCHEDULE, toml_lines
 
-from stream_dp.log.file_identity import mark_path
+from stream_dp.log.owned_files import mark_path
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
 from stream_dp.services.storage.restored_logs import ROLE

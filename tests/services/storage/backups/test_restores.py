@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from kit.panels import StudyFolder, script
 
-from stream_dp.log.chain import read_chain
-from stream_dp.log.file_identity import mark_path
+from stream_dp.log.message import read_chain
+from stream_dp.log.owned_files import mark_path
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
 from stream_dp.services.storage.restored_logs import ROLE

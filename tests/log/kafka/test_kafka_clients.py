@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_dp.log import kafka_admin
-from stream_dp.log.kafka_admin import ClusterAdmin, answer_of
+from stream_dp.log import kafka_clients
+from stream_dp.log.kafka_clients import ClusterAdmin, answer_of
 from stream_dp.log.log import Forbidden, LogError, Unavailable, Untrusted
 
 TOPIC = "x.journal"
@@ -48,14 +48,16 @@ def failed(code: int) -> KafkaException:
 def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The clock of the requests, which pauses and look-ups move."""
     now = [0.0]
-    monkeypatch.setattr(kafka_admin.clock_module, "monotonic", lambda: now[0])
-    monkeypatch.setattr(kafka_admin.clock_module, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(kafka_clients.clock_module, "monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        kafka_clients.clock_module, "sleep", lambda s: now.__setitem__(0, now[0] + s)
+    )
     return now
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
-    monkeypatch.setattr(kafka_admin, "new_client", lambda kind, settings: cluster)
-    monkeypatch.setattr(kafka_admin, "protocol_mismatch", lambda settings: "")
+    monkeypatch.setattr(kafka_clients, "new_client", lambda kind, settings: cluster)
+    monkeypatch.setattr(kafka_clients, "protocol_mismatch", lambda settings: "")
     admin = ClusterAdmin({"bootstrap.servers": "x:1"})
     return admin.ask(f"kafka: no positions of {TOPIC}", cluster.request, [TOPIC])
 
@@ -106,8 +108,8 @@ def test_distrust_after_trust_may_be_mended_by_a_new_process(
 ) -> None:
     """Certificates were replaced while it ran: the next process reads the new ones."""
     cluster = Cluster(*[failed(KafkaError._TRANSPORT)] * 1000)
-    monkeypatch.setattr(kafka_admin, "new_client", lambda kind, settings: cluster)
-    monkeypatch.setattr(kafka_admin, "protocol_mismatch", lambda settings: "")
+    monkeypatch.setattr(kafka_clients, "new_client", lambda kind, settings: cluster)
+    monkeypatch.setattr(kafka_clients, "protocol_mismatch", lambda settings: "")
     admin = ClusterAdmin({"bootstrap.servers": "x:1"})
     if before:
         failures, cluster.failures = cluster.failures, []

@@ -9,7 +9,7 @@ import threading
 import pytest
 from contents import sent, values
 
-from stream_dp.log import role_lock
+from stream_dp.log import owned_files
 from stream_dp.log.log import Busy, Fenced
 from stream_dp.log.sqlite import SqliteLog
 
@@ -48,7 +48,7 @@ KINDS = ("fork", "fork of another library", "pool", "before exec", "after exec")
 
 @pytest.fixture
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(role_lock, "PATIENCE", 0.0)
+    monkeypatch.setattr(owned_files, "PATIENCE", 0.0)
 
 
 def owner(log_file, kind):
@@ -89,10 +89,10 @@ def test_a_child_that_ends_does_not_end_the_role_of_its_parent(tmp_path, log, no
         code = """
 import sys
 from pathlib import Path
-from stream_dp.log import role_lock
+from stream_dp.log import owned_files
 from stream_dp.log.log import Busy
 from stream_dp.log.sqlite import SqliteLog
-role_lock.PATIENCE = 0.0
+owned_files.PATIENCE = 0.0
 try:
     SqliteLog(Path(sys.argv[1])).own("releaser").__enter__()
 except Busy:
@@ -111,7 +111,7 @@ def test_the_next_owner_waits_for_one_that_is_ending(tmp_path, log, monkeypatch)
     with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
         try:
             assert first.stdout.readline() == b"owned\n"
-            monkeypatch.setattr(role_lock, "sleep", lambda _: first.kill() or first.wait())
+            monkeypatch.setattr(owned_files, "sleep", lambda _: first.kill() or first.wait())
             with log.own("releaser") as writer:
                 writer.commit(sent("t", b"the next one's"))
             assert first.returncode == -signal.SIGKILL
@@ -121,7 +121,7 @@ def test_the_next_owner_waits_for_one_that_is_ending(tmp_path, log, monkeypatch)
 
 
 def test_an_owner_in_the_same_process_is_not_waited_for(log, tmp_path, monkeypatch):
-    monkeypatch.setattr(role_lock, "sleep", lambda _: pytest.fail("it waits"))
+    monkeypatch.setattr(owned_files, "sleep", lambda _: pytest.fail("it waits"))
     second = SqliteLog(tmp_path / "log.db")
     with log.own("releaser"):
         refused = []
