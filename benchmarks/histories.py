@@ -21,7 +21,7 @@ from stream_dp.batch.data.domain import Column
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.synthesizer import FitContext, Known
-from stream_dp.continual.window.interactions import period_interactions
+from stream_dp.continual.window.residuals import period_interactions
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
@@ -49,7 +49,7 @@ def published(
         answers = measurement.measure(t, patterns(codes, t)) + noise
         state = measurement.updated(t, state, answers)
         estimates.append(measurement.histogram(t, state) / len(codes))
-        for one in period_interactions(window, t, answers):
+        for one in period_interactions(window.measurement, t, answers):
             known.append(Known(tuple(t - 1 - a for a in one.ago), one.values, one.variance))
     return estimates, known
 

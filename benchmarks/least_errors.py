@@ -30,10 +30,9 @@ from kit.studies import attribute, cumulative, joint, small_study, window
 from result_file import record
 
 from stream_dp.answers.answering import PanelAnswers
-from stream_dp.answers.error_features import QuerySeries, ReleaseSeries
 from stream_dp.answers.error_weights import learned_weights
 from stream_dp.answers.least_error_answers import Correction, Estimate, Term, largest_count
-from stream_dp.answers.reruns import SeriesLayout, panel_codes, rerun
+from stream_dp.answers.reruns import QuerySeries, ReleaseSeries, SeriesLayout, panel_codes, rerun
 from stream_dp.client import PublicLog
 from stream_dp.panel import window_codes, window_symbols
 from stream_dp.privacy.noise import SeededNoise

@@ -43,9 +43,8 @@ from numpy.typing import NDArray
 from peers import Peers
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.match_synthesizer import fit_match
 from stream_dp.batch.people.people_draw import drawn_numbers
-from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.people_synthesizer import fit_match, fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.synthesizer import FitContext

@@ -23,7 +23,11 @@ from fractions import Fraction
 import numpy as np
 from result_file import record
 
-from stream_dp.continual.cumulative.coupled_tables import PRIVATE_SINGLE, PUBLIC_PAIR, coupled_gains
+from stream_dp.continual.cumulative.coupled_strategy import (
+    PRIVATE_SINGLE,
+    PUBLIC_PAIR,
+    coupled_gains,
+)
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.study.panel_releases import MOST_TOTALS
 

@@ -38,7 +38,7 @@ from stream_dp.batch.groups.workload.queries import (
     Marginal,
     Queries,
 )
-from stream_dp.batch.people.match_synthesizer import MatchFit
+from stream_dp.batch.people.people_synthesizer import MatchFit
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.residual_counts import Columns, Residuals
 from stream_dp.batch.people.target_shares import Targets

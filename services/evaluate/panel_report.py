@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from stream_dp.continual.stored_design import PanelError
+from stream_dp.continual.mechanism_interface import PanelError
 from stream_dp.json_object import Json
 
 from ..process.command_output import WARNING, decimal, plain_table

@@ -21,7 +21,7 @@ from stream_dp.batch.people.all_pairs import MOST_TRIPLE
 from stream_dp.batch.people.people_table import People, present_rows, study_people
 from stream_dp.batch.synthesizer import FitContext, Known, chained_tables
 from stream_dp.continual.mechanisms import mechanism, patterns_part
-from stream_dp.continual.window.interactions import period_interactions
+from stream_dp.continual.window.residuals import period_interactions
 from stream_dp.errors import UserError
 from stream_dp.log.log import Record
 from stream_dp.log.message import canonical, parts_in_records
@@ -169,7 +169,7 @@ def known_interactions(
         if window is None or time is None:
             continue
         size = sum(count for _, count in window.demand(time))
-        for interaction in period_interactions(window, time, values[:size]):
+        for interaction in period_interactions(window.measurement, time, values[:size]):
             past_answers = [
                 PastAnswer(str(declared.attribute), a + period - number) for a in interaction.ago
             ]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp import __version__
-from stream_dp.continual.stored_design import StoredDesign, unpacked_designs
+from stream_dp.continual.mechanism_interface import StoredDesign, unpacked_designs
 from stream_dp.errors import Inconsistent
 from stream_dp.json_object import Json
 from stream_dp.log.log import NEVER, Log, Positions, Record

@@ -1,7 +1,7 @@
 """How a panel's errors are predicted: weights that reruns of its mechanism teach.
 
 Of a query's cell, its answer at a period, let e be the panel's error in a rerun, s^2 its mean
-square and .3 for rounding, F the features (`error_features.py`) and F* those of the rerun: the
+square and .3 for rounding, F the features (`reruns.py`) and F* those of the rerun: the
 truth's and noise. Over the cells of a group and the reruns, in units of s,
 
     N = mean (F* - F)(F* - F)',  b = mean (F* - F) e,  U = mean F F' on the truth,
@@ -32,11 +32,10 @@ from stream_dp.release.published_weights import (
 )
 
 from .answering import PanelAnswers, PublishedLog
-from .error_features import ROUNDING, QuerySeries, ReleaseSeries
 from .estimator import StreamMeasurements
 from .least_error_answers import Correction, ErrorWeights, reruns_of
 from .measured_rows import ReleaseMeasurements
-from .reruns import RERUNS, SeriesLayout, rerun
+from .reruns import RERUNS, ROUNDING, QuerySeries, ReleaseSeries, SeriesLayout, rerun
 
 FITTED = 0.2  # of the roughness that is U itself
 RIDGE = 0.1

@@ -34,14 +34,13 @@ from stream_dp.release.answer import LEAST_ERROR, QUANTILE, Answer, Interval, Sa
 from stream_dp.release.published_weights import FamilyWeights, GroupWeights, PublishedWeights
 from stream_dp.study.declared_sections import Sampling
 
-from .error_features import ROUNDING, QuerySeries, ReleaseSeries
 from .estimator import StreamMeasurements
 from .joint_answers import Ratios, sampled_shares
 from .measured_rows import ReleaseMeasurements
 from .measurement_blocks import Floats
 from .panel_answer import PanelQuery
 from .query import Query, TotalQuery, WindowQuery
-from .reruns import Reruns, SeriesLayout
+from .reruns import ROUNDING, QuerySeries, ReleaseSeries, Reruns, SeriesLayout
 from .unknown_counts import key_of
 
 DOUBT = 1.5  # standard deviations of reruns

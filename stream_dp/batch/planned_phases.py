@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .rounds.annealing import Annealed, Phase
+from .rounds.adaptive_fit import Annealed, Phase
 from .rounds.phases import CHARGES, Candidates, Everything, Rounds
 
 

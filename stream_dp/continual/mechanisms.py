@@ -15,7 +15,7 @@ from stream_dp.study.study import checked_study
 
 from .cumulative.cumulative import Cumulative
 from .joint.joint import Joint
-from .stored_design import NONE, StoredDesign
+from .mechanism_interface import NONE, StoredDesign
 from .window.window import FixedWindow
 
 AnyMechanism = FixedWindow | Cumulative | Joint

@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.query import Query, TotalQuery, example_queries, parse_query
 from stream_dp.continual.joint.joint import Joint
-from stream_dp.continual.mechanism_interface import Demand, Mechanism, Step
+from stream_dp.continual.mechanism_interface import Demand, Mechanism, PanelError, Step
 from stream_dp.continual.mechanisms import AnyMechanism, patterns_part, totals_part
-from stream_dp.continual.stored_design import PanelError
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise

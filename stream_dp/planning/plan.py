@@ -13,8 +13,8 @@ from msgspec import structs
 
 from stream_dp.batch.kinds import planned_titles
 from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanism_interface import NONE, PanelError, StoredDesign, packed_designs
 from stream_dp.continual.mechanisms import AnyMechanism, mechanism, patterns_part, totals_part
-from stream_dp.continual.stored_design import NONE, PanelError, StoredDesign, packed_designs
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json

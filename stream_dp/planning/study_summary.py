@@ -13,7 +13,7 @@ from statistics import NormalDist
 from stream_dp.answers.query import telling_queries
 from stream_dp.batch.kinds import fit_plan
 from stream_dp.batch.planned_phases import FitPlan, PlannedPhase
-from stream_dp.continual.stored_design import PanelError
+from stream_dp.continual.mechanism_interface import PanelError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
 from stream_dp.release.published_panels import ADVICE

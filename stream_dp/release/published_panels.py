@@ -17,8 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from stream_dp.continual.mechanism_interface import Step
-from stream_dp.continual.stored_design import PanelError
+from stream_dp.continual.mechanism_interface import PanelError, Step
 from stream_dp.panel import Panel, Symbols
 from stream_dp.study import Periods, Release, Study
 

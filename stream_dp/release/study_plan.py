@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from stream_dp.continual.mechanism_interface import PanelError
 from stream_dp.continual.mechanisms import AnyMechanism, mechanism
-from stream_dp.continual.stored_design import PanelError
 from stream_dp.log.message import Message, canonical, split_part
 from stream_dp.privacy.gaussian_epsilon import gaussian_epsilon
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease

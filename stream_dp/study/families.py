@@ -295,7 +295,7 @@ class Kind(PluggedEnum):
             measured=Measured.TWO_PHASES,
             faults="data_set_faults:match_faults",
             plan="people.planned_people:planned_table",
-            fit="people.match_synthesizer:fit_table",
+            fit="people.people_synthesizer:fit_table",
             numbers=True,
             jax=False,
         ),
@@ -333,7 +333,7 @@ class Kind(PluggedEnum):
             measured=Measured.TWO_PHASES,
             faults="data_set_faults:match_faults",
             plan="people.planned_people:planned_match",
-            fit="people.match_synthesizer:fit_match",
+            fit="people.people_synthesizer:fit_match",
             numbers=True,
         ),
     )

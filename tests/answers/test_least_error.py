@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from kit.public_logs import Silent, counts_of, log_in_memory, published, with_weights
 
-from stream_dp.answers import error_features
+from stream_dp.answers import reruns
 from stream_dp.answers.answering import PanelAnswers
-from stream_dp.answers.error_features import ReleaseSeries
 from stream_dp.answers.error_weights import follows, learned_weights
 from stream_dp.answers.least_error_answers import Correction, Estimate, Term
 from stream_dp.answers.query import parse_query
-from stream_dp.answers.reruns import SeriesLayout, rerun
+from stream_dp.answers.reruns import ReleaseSeries, SeriesLayout, rerun
 from stream_dp.client import PublicLog
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.message import build_message
@@ -111,10 +110,10 @@ def test_the_answers_of_the_same_reruns_have_the_check_values(learned):
 
 def test_a_scale_that_is_five_percent_off_has_other_values(learned, monkeypatch):
     series, _ = learned
-    scale = error_features.QuerySeries.scale.func
-    monkeypatch.setattr(error_features, "ROUNDING", 0.3)
+    scale = reruns.QuerySeries.scale.func
+    monkeypatch.setattr(reruns, "ROUNDING", 0.3)
     off = property(lambda query: 1.05 * scale(query))
-    monkeypatch.setattr(error_features.QuerySeries, "scale", off)
+    monkeypatch.setattr(reruns.QuerySeries, "scale", off)
     weights = learned_weights(series.workload())
     text, time, *_, value, error, _ = WINDOW_VALUES[0]
     found = estimate(series, weights, text, time)

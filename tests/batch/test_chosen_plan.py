@@ -13,12 +13,11 @@ from people_tables import CountedNoise, domain, paired
 from stream_dp.batch.people.all_pairs import Choice
 from stream_dp.batch.people.compression import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
-from stream_dp.batch.people.match_synthesizer import fit_match, fit_table
 from stream_dp.batch.people.people_plan import people_plan
-from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.people_synthesizer import fit_match, fit_people, fit_table
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.tree_model import TreeModel
-from stream_dp.batch.rounds.annealing import Annealed
+from stream_dp.batch.rounds.adaptive_fit import Annealed
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise, SystemNoise

@@ -269,7 +269,7 @@ def wide_release(columns=3, **more):
 @pytest.mark.parametrize("moves", [True, False])
 def test_what_is_drawn_costs_rho_and_is_never_drawn_again(moves):
     pytest.importorskip("jax")
-    from stream_dp.batch.people.match_synthesizer import fit_match
+    from stream_dp.batch.people.people_synthesizer import fit_match
 
     codes = skewed(900, 20)
     own = domain(20, 20, 20, moves=moves, replaced=not moves, size=None if moves else 900)
@@ -319,7 +319,7 @@ class Twin(MemoryTranscript):
 def test_shares_that_were_measured_without_noise_are_the_true_ones(monkeypatch):
     """A composite and coarser bins; a marginal of merged values counts as not measured."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people import match_synthesizer
+    from stream_dp.batch.people import people_synthesizer
     from stream_dp.batch.people.mixture_model import BlockMixture
 
     monkeypatch.setattr(BlockMixture, "learn", lambda self, measured: (self, float("nan")))
@@ -328,7 +328,7 @@ def test_shares_that_were_measured_without_noise_are_the_true_ones(monkeypatch):
     source = study_people(declared, release)
     answers = np.array([*EVERYBODY, *[EVERYBODY[0]] * 150, *[EVERYBODY[-1]] * 50])
     people = People.of_answers(source, answers)
-    fit = match_synthesizer.fit_match(people, release, FitContext(Silent()))
+    fit = people_synthesizer.fit_match(people, release, FitContext(Silent()))
     assert fit.notes["values_merged"] == "none"
     assert fit.measured == {(0,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3)}
     for columns in fit.measured:
@@ -339,7 +339,7 @@ def test_shares_that_were_measured_without_noise_are_the_true_ones(monkeypatch):
 def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):
     """Noise 5 % larger or smaller than its stated variance would fail."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people import match_synthesizer
+    from stream_dp.batch.people import people_synthesizer
     from stream_dp.batch.people.mixture_model import BlockMixture
 
     monkeypatch.setattr(BlockMixture, "learn", lambda self, measured: (self, float("nan")))
@@ -347,7 +347,7 @@ def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):
     people = People(own, skewed(40_000, 250))
     squares = {"first": [], "second": []}
     for seed in range(30):
-        fit = match_synthesizer.fit_match(people, wide_release(), FitContext(SeededNoise(seed)))
+        fit = people_synthesizer.fit_match(people, wide_release(), FitContext(SeededNoise(seed)))
         coded = fit.encoding.coded(people)
         for name, part, table in (
             ("first", fit.first, coded),
@@ -366,7 +366,7 @@ def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):
 def test_it_learns_what_depends_and_leaves_out_what_is_rare(exact, monkeypatch):
     """A chain of dependent columns, whose marginals are listed: the ends were never measured."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people import match_plan, match_synthesizer
+    from stream_dp.batch.people import match_plan, people_synthesizer
 
     if not exact:
         monkeypatch.setattr(match_plan, "MOST_TREE_CELLS", 0)
@@ -376,7 +376,7 @@ def test_it_learns_what_depends_and_leaves_out_what_is_rare(exact, monkeypatch):
     third = np.where(rng.random(n) < 0.9, second % 2, rng.integers(0, 2, n))
     people = People(domain(400, 3, 2), np.stack([first, second, third], axis=1))
     listed = wide_release(marginals=(("c0", "c1"), ("c1", "c2")))
-    fit = match_synthesizer.fit_match(people, listed, FitContext(SeededNoise(3)))
+    fit = people_synthesizer.fit_match(people, listed, FitContext(SeededNoise(3)))
     assert hasattr(fit.second.model, "tree") == exact
     synthetic = fit.sample(1)
     assert abs(synthetic.N - n) < 200

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from people_tables import domain, paired
 
-from stream_dp.batch.people.match_synthesizer import fit_match
 from stream_dp.batch.people.people_plan import people_plan
-from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.people_synthesizer import fit_match, fit_people
 from stream_dp.batch.people.residual_counts import Residuals, marginal_counts
 from stream_dp.batch.people.target_shares import Interaction, Month, Targets, fused, past_months
 from stream_dp.batch.rounds.adaptive_fit import recorded_answers

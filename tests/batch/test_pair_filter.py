@@ -19,7 +19,7 @@ from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.residual_counts import AgreementPatterns, all_residuals, largest_terms
 from stream_dp.batch.people.table_plan import TablePlan
 from stream_dp.batch.planned_phases import PlannedPhase
-from stream_dp.batch.rounds.annealing import Annealed
+from stream_dp.batch.rounds.adaptive_fit import Annealed
 from stream_dp.batch.rounds.phases import total
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study import MatchRelease, PeopleRelease

@@ -22,7 +22,7 @@ from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.picked_pairs import picking_phase, ranked_pairs
 from stream_dp.batch.people.residual_counts import marginal_counts
-from stream_dp.batch.rounds.annealing import Annealed
+from stream_dp.batch.rounds.adaptive_fit import Annealed
 from stream_dp.batch.rounds.phases import Everything
 from stream_dp.batch.synthesizer import FitContext, Known, MemoryTranscript
 from stream_dp.errors import UserError

@@ -8,8 +8,13 @@ from people_tables import domain, paired
 
 from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.people_table import People
-from stream_dp.batch.people.row_weights import Wanted, balanced_rows, row_weights
-from stream_dp.batch.people.weighted_tree import Apart, WeightedTree
+from stream_dp.batch.people.weighted_tree import (
+    Apart,
+    Wanted,
+    WeightedTree,
+    balanced_rows,
+    row_weights,
+)
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import MatchRelease

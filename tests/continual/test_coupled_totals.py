@@ -15,17 +15,18 @@ from kit.coupled_gains import rounded_up
 from kit.totals_bounds import MEASURES, bound
 
 from stream_dp.continual.cumulative.coupled_budget import table_cost
-from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
-from stream_dp.continual.cumulative.coupled_tables import (
+from stream_dp.continual.cumulative.coupled_strategy import (
+    BITS,
     PERIODS,
     PRIVATE_PAIR,
     PRIVATE_SINGLE,
     PUBLIC_PAIR,
     coupled_gains,
+    coupled_strategy,
 )
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.cumulative_design import LEAST_RMSE
-from stream_dp.continual.stored_design import NONE
+from stream_dp.continual.mechanism_interface import NONE
 from stream_dp.study.panel_releases import MOST_TOTALS
 
 RHO = Fraction(1, 200)

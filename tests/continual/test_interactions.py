@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream_dp.continual.window.interactions import period_interactions
+from stream_dp.continual.window.residuals import period_interactions
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import exact_variance
 
@@ -48,7 +48,7 @@ def test_without_noise_they_are_those_of_the_people(strategy):
     seen = []
     for t in range(WIDTH, HORIZON + 1):
         answers = chosen.measurement.measure(t, histogram(codes, t))
-        for one in period_interactions(chosen, t, answers):
+        for one in period_interactions(chosen.measurement, t, answers):
             periods = tuple(t - 1 - ago for ago in one.ago)
             seen.append(periods)
             assert one.values == pytest.approx(centred(marginal(codes, periods).astype(float)))
@@ -69,12 +69,12 @@ def test_their_noise_is_what_they_say(strategy):
     for t in (WIDTH, WIDTH + 1):
         each = np.concatenate([np.full(n, exact_variance(v)) for v, n in chosen.demand(t)])
         nothing = np.zeros(len(each), np.int64)
-        stated = list(period_interactions(chosen, t, nothing))
+        stated = list(period_interactions(chosen.measurement, t, nothing))
         summed = [np.zeros(one.values.shape) for one in stated]
         for i, variance in enumerate(each):
             unit = nothing.copy()
             unit[i] = 1
-            for place, one in enumerate(period_interactions(chosen, t, unit)):
+            for place, one in enumerate(period_interactions(chosen.measurement, t, unit)):
                 summed[place] += variance * np.square(one.values)
         for one, variances in zip(stated, summed, strict=True):
             expected = one.variance * (1 - 1 / Q) ** len(one.ago)
@@ -92,4 +92,4 @@ def test_there_are_none_where_people_enter_late():
         blank=0,
     ).best()
     size = sum(n for _, n in chosen.demand(2))
-    assert list(period_interactions(chosen, 2, np.zeros(size, np.int64))) == []
+    assert list(period_interactions(chosen.measurement, 2, np.zeros(size, np.int64))) == []

@@ -11,11 +11,11 @@ from kit.studies import STEPS, attribute, cumulative, small_study, window
 
 from stream_dp.continual.cumulative.coupled_strategy import (
     OpenStrategy,
+    coupled_gains,
     coupled_strategy,
     open_costs,
     weight,
 )
-from stream_dp.continual.cumulative.coupled_tables import coupled_gains
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError

@@ -20,8 +20,11 @@ from kit.refined_rows import (
     with_costs,
 )
 
-from stream_dp.continual.cumulative.coupled_strategy import coupled_strategy
-from stream_dp.continual.cumulative.coupled_tables import PRIVATE_SINGLE, PUBLIC_PAIR
+from stream_dp.continual.cumulative.coupled_strategy import (
+    PRIVATE_SINGLE,
+    PUBLIC_PAIR,
+    coupled_strategy,
+)
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.refined_strategy import (
     MONOMIALS,

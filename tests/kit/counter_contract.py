@@ -20,8 +20,8 @@ from stream_dp.continual import counters
 from stream_dp.continual.counters.methods import CounterMethod, counter, counter_method, module_name
 from stream_dp.continual.counters.stream_counters import Counter, trailing
 from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanism_interface import packed_designs, unpacked_designs
 from stream_dp.continual.mechanisms import mechanism
-from stream_dp.continual.stored_design import packed_designs, unpacked_designs
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import Draw, SeededNoise, exact_variance
 from stream_dp.study import CounterKind

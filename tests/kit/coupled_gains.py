@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import lzma
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual.cumulative import coupled_tables
-from stream_dp.continual.cumulative.coupled_strategy import Floats, OpenStrategy, coupled_strategy
-from stream_dp.continual.cumulative.coupled_tables import DIFFERENCES, DROPPED, gains_of
+from stream_dp.continual.cumulative.coupled_strategy import (
+    DIFFERENCES,
+    DROPPED,
+    LONGEST,
+    TABLES,
+    Floats,
+    OpenStrategy,
+    coupled_strategy,
+    gains_of,
+)
+
+_PACKAGE = Path(inspect.getfile(OpenStrategy))
 
 
 def rounded_up(gains: Floats) -> Floats:
@@ -39,13 +49,11 @@ def digits_of(gains: Floats) -> NDArray[np.int64]:
 
 def write_table() -> None:
     """Computes the tables, and writes them into the library."""
-    closed = [
-        coupled_strategy(public_size=size, periods=coupled_tables.LONGEST) for size in (False, True)
-    ]
-    for is_open, name in coupled_tables.TABLES.items():
+    closed = [coupled_strategy(public_size=size, periods=LONGEST) for size in (False, True)]
+    for is_open, name in TABLES.items():
         strategies = [OpenStrategy(rows, entries=False) if is_open else rows for rows in closed]
         table = gains_table(*([*rows.variances()] for rows in strategies))
-        Path(coupled_tables.__file__).with_name(name).write_bytes(table)
+        _PACKAGE.with_name(name).write_bytes(table)
 
 
 if __name__ == "__main__":

@@ -33,8 +33,13 @@ from kit import coupled_costs
 from kit.coupled_costs import HistoryCosts
 from kit.coupled_gains import digits_of
 from stream_dp.continual.cumulative import refined_strategy
-from stream_dp.continual.cumulative.coupled_strategy import Integers, coupled_strategy
-from stream_dp.continual.cumulative.coupled_tables import PRIVATE_SINGLE, PUBLIC_PAIR, CostTable
+from stream_dp.continual.cumulative.coupled_strategy import (
+    PRIVATE_SINGLE,
+    PUBLIC_PAIR,
+    CostTable,
+    Integers,
+    coupled_strategy,
+)
 from stream_dp.continual.cumulative.refined_strategy import (
     CONSTANT_BITS,
     MONOMIALS,

@@ -30,7 +30,7 @@ from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.table_releases import PICKED_TITLE
 
-from ..rounds.annealing import Phase
+from ..rounds.adaptive_fit import Phase
 from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
 from ..synthesizer import Known
 from .all_pairs import (

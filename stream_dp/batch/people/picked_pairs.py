@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from ..data.domain import Int64Array
 from ..groups.workload.candidates import excess_errors
-from ..rounds.annealing import Annealed
+from ..rounds.adaptive_fit import Annealed
 from ..rounds.phases import PrivacyFilter
 from ..synthesizer import Known
 from .junction_tree import MOST_CELLS, JunctionTree, open_pairs

@@ -10,7 +10,7 @@ from stream_dp.study import MatchRelease, PeopleRelease, Study
 
 from ..data.domain import Column
 from ..planned_phases import FitPlan, Measured, PlannedPhase
-from ..rounds.annealing import Annealed, Phase
+from ..rounds.adaptive_fit import Annealed, Phase
 from .all_pairs import NOISIEST, SIGNAL, AllPairs
 from .compression import MOST_APART, Encoding
 from .match_plan import MatchPlan

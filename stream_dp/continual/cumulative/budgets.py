@@ -35,7 +35,7 @@ from stream_dp.study import CounterKind, Neighbours
 
 from ..counters.methods import CounterMethod, counter, counter_method
 from ..counters.stream_counters import Counter, IntMatrix, TriangularCounter, trailing
-from ..stored_design import StoredCounters, fractions, packed_integers, unpacked_integers
+from ..mechanism_interface import StoredCounters, fractions, packed_integers, unpacked_integers
 
 # Charges follow the exact cost of every prefix up to this horizon: work grows with T^4.
 MOST_PREFIXES = 200

@@ -10,20 +10,18 @@ from functools import cached_property, lru_cache
 from stream_dp.study import Neighbours
 
 from .coupled_strategy import (
-    CoupledRows,
-    Floats,
-    Integers,
-    OpenStrategy,
-    coupled_strategy,
-    open_costs,
-)
-from .coupled_tables import (
     PERIODS,
     PRIVATE_PAIR,
     PRIVATE_SINGLE,
     PUBLIC_PAIR,
     CostTable,
+    CoupledRows,
+    Floats,
+    Integers,
+    OpenStrategy,
     coupled_gains,
+    coupled_strategy,
+    open_costs,
 )
 from .refined_strategy import MOST_REFINED, RefinedStrategy, refined_strategy
 

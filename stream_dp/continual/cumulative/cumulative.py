@@ -41,9 +41,11 @@ from stream_dp.privacy.noise import Draw, Measurements, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
 
 from ..mechanism_interface import (
+    NONE,
     Counts,
     Estimates,
     Step,
+    StoredDesign,
     check_arguments,
     check_panel_fits,
     event_totals,
@@ -51,7 +53,6 @@ from ..mechanism_interface import (
     shuffled_groups,
     unpack_state,
 )
-from ..stored_design import NONE, StoredDesign
 from ..window.fitted_targets import LEAST
 from .coupled_budget import CoupledBudget
 from .cumulative_design import CumulativeDesign

@@ -1,7 +1,7 @@
 """The measurements of a cumulative release, their noise and their cost.
 
 Privacy. The entries of threshold b get a 1 when a person's total reaches b. Under add_remove one
-path of entry times changes, under replacement two. `coupled_tables.py` has the exact worst cost,
+path of entry times changes, under replacement two. `coupled_strategy.py` has the exact worst cost,
 `budgets.py` computes it, and the noise is scaled so that it is rho. Each row is one discrete
 Gaussian answer that uses no later entry. So later entries may depend on earlier answers (adaptive
 composition, Bun and Steinke 2016): along any pair of histories the costs sum to at most rho.
@@ -37,8 +37,7 @@ from stream_dp.study import CounterKind, Neighbours
 
 from ..counters.methods import CounterMethod, counter_method
 from ..counters.stream_counters import ONCE, Counter
-from ..mechanism_interface import Counts, Demand
-from ..stored_design import StoredCounters
+from ..mechanism_interface import Counts, Demand, StoredCounters
 from .budgets import CounterBudget, counter_budget
 from .coupled_budget import CoupledBudget, coupled_budget
 from .placed_counters import CoupledTotal, Floats, Placed, PlacedCounter

@@ -34,13 +34,14 @@ import numpy as np
 
 from .coupled_strategy import (
     DIGITS,
+    CostTable,
     CoupledRows,
     CoupledStrategy,
     Floats,
     Integers,
     coupled_strategy,
+    gains_of,
 )
-from .coupled_tables import CostTable, gains_of
 
 TABLE = "refined_totals.xz"
 _SHORT = (*range(2, 26), 28, 31, 34, 37, 41, 45, 49)

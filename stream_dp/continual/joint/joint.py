@@ -45,17 +45,18 @@ from ..cumulative.cumulative import (
     unpacked_totals,
 )
 from ..mechanism_interface import (
+    NONE,
     Counts,
     Demand,
     Estimates,
     Step,
+    StoredDesign,
     event_totals,
     pack_state,
     shuffled_groups,
     unpack_state,
 )
 from ..repeatable_products import product
-from ..stored_design import NONE, StoredDesign
 from ..window.fitted_targets import LEAST, round_to_sums
 from ..window.panel_fit import nearest_on_simplex
 from ..window.window import FixedWindow, WindowObservation, WindowState

@@ -47,9 +47,8 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Neighbours
 
-from ..mechanism_interface import Counts
+from ..mechanism_interface import Counts, unpacked_integers
 from ..repeatable_products import product, solved_below
-from ..stored_design import unpacked_integers
 
 Floats = NDArray[np.float64]
 

@@ -13,6 +13,13 @@ orthogonal and every entry is measured once, with independent noise: answers are
 unbiased estimates from all that is ever published, and their variances are sums over entries.
 
 The construction is that of ResidualPlanner (Xiao, Wang, Zhang and Kifer 2023) along time.
+
+The marginal of a set A of periods is the sum of the interactions of all its subsets, each spread
+evenly over its cells; an interaction sums to 0 along every period. Noise of variance
+prod j (j + 1) s / w in the entry (j) is noise of one variance s / w along each of the orthogonal
+directions of the interaction. A histogram with noise of variance s in every cell gives the
+interaction of A with the variance s q^(k - |A|), independently for every A and every period
+(`period_interactions`).
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import combinations
 from itertools import product as combined
 from typing import Any, NamedTuple
 
@@ -32,7 +40,7 @@ from stream_dp.privacy.noise import exact_variance
 
 from ..mechanism_interface import Counts, Demand
 from ..repeatable_products import product
-from .measurement_strategy import HistogramRows, NoisyWindow
+from .measurement_strategy import HistogramRows, Histograms, MeasurementStrategy, NoisyWindow
 from .residual_costs import ResidualCosts, residual_costs
 
 Floats = NDArray[np.float64]
@@ -296,3 +304,70 @@ def _kind_variances(residuals: Residuals, t: int) -> tuple[Fraction, ...]:
 def _exact_variances(residuals: Residuals, t: int) -> Floats:
     """Of each kind of entries at t, the variance of the noise itself: (kinds,)."""
     return np.array([exact_variance(v) if v else 0.0 for v in _kind_variances(residuals, t)])
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodsInteraction:
+    """A measured interaction.
+
+    ago: its periods, as so many before that of the measurement, the oldest first.
+    values: (q, .., q) numbers of people, which sum to 0 along every axis.
+    variance: of the noise in a cell, before it was centred.
+    """
+
+    ago: tuple[int, ...]
+    values: Floats
+    variance: float
+
+
+def period_interactions(
+    measurement: MeasurementStrategy, t: int, answers: Counts
+) -> Iterator[PeriodsInteraction]:
+    """The interactions measured by the answers at t >= k.
+
+    Of a closed population; where people come and go or enter late there are none.
+    """
+    if isinstance(measurement, Residuals):
+        yield from _of_residuals(measurement, t, answers)
+    elif isinstance(measurement, Histograms) and measurement.unseen is None:
+        yield from _of_histogram(measurement, answers)
+
+
+def _of_residuals(residuals: Residuals, t: int, answers: Counts) -> Iterator[PeriodsInteraction]:
+    """The interactions of the answers: entries along Helmert rows h_j, 0 < j < q, of every period.
+
+    An interaction is sum_j h_j / |h_j|^2 times the entry, period by period. The entry of j = 1 has
+    the factor prod j (j + 1) = 2^|A| in its variance.
+    """
+    q, width, measured = residuals.q, residuals.width, residuals.entries(t)
+    entries, variances = np.zeros(residuals.bins), np.zeros(residuals.bins)
+    entries[measured], variances[measured] = answers, residuals.entry_variances(t)[measured]
+    shape = (q,) * width
+    back = (helmert(q)[1:] / lengths(q)[1:, None]).T  # (q, q - 1)
+    for positions in _sets(width):
+        if positions[-1] < width - 1 and t > width:
+            continue  # measured before
+        entries_of_set = tuple(slice(1, None) if i in positions else 0 for i in range(width))
+        values = entries.reshape(shape)[entries_of_set]
+        first = variances.reshape(shape)[tuple(int(i in positions) for i in range(width))]
+        for axis in range(len(positions)):
+            values = np.moveaxis(np.tensordot(back, values, (1, axis)), 0, axis)
+        ago = tuple(width - 1 - i for i in positions)
+        yield PeriodsInteraction(ago, values, float(first) / 2 ** len(positions))
+
+
+def _of_histogram(histograms: Histograms, answers: Counts) -> Iterator[PeriodsInteraction]:
+    """The interactions of a histogram: its marginals, centred along each of their periods."""
+    histogram = answers.reshape((histograms.q,) * histograms.width).astype(np.float64)
+    for positions in _sets(histograms.width):
+        values = histogram.sum(axis=tuple(i for i in range(histograms.width) if i not in positions))
+        for axis in range(len(positions)):
+            values = values - values.mean(axis, keepdims=True)
+        ago = tuple(histograms.width - 1 - i for i in positions)
+        summed = histograms.q ** (histograms.width - len(positions))
+        yield PeriodsInteraction(ago, values, exact_variance(histograms.noise) * summed)
+
+
+def _sets(width: int) -> Iterator[tuple[int, ...]]:
+    for size in range(1, width + 1):
+        yield from combinations(range(width), size)

@@ -28,9 +28,11 @@ from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study import JointRelease, Strategy, Study, WindowRelease
 
 from ..mechanism_interface import (
+    NONE,
     Counts,
     Estimates,
     Step,
+    StoredDesign,
     check_arguments,
     check_panel_fits,
     check_whole,
@@ -38,7 +40,6 @@ from ..mechanism_interface import (
     shuffled_groups,
     unpack_state,
 )
-from ..stored_design import NONE, StoredDesign
 from .fitted_targets import NEAR, FittedTargets
 from .measurement_strategy import NoisyWindow
 from .presence import presence_counts

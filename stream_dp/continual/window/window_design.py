@@ -44,8 +44,7 @@ from numpy.typing import NDArray
 from stream_dp.privacy.exact_numbers import exact_field
 from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy
 
-from ..mechanism_interface import Counts, Demand
-from ..stored_design import StoredPresence, fractions, packed_integers
+from ..mechanism_interface import Counts, Demand, StoredPresence, fractions, packed_integers
 from .measurement_strategy import HistogramRows, Histograms, MeasurementStrategy, pattern_words
 from .open_residuals import OpenResiduals
 from .presence import Presence, PresenceCosts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kit.studies import attribute, cumulative, small_study
 
-from stream_dp.continual.stored_design import NONE
+from stream_dp.continual.mechanism_interface import NONE
 from stream_dp.log.log import TopicInfo
 from stream_dp.planning.plan import Plan
 from stream_dp.population.accounting import CellCounts

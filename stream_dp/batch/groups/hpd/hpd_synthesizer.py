@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from stream_dp.study.group_releases import ROWS, HierarchyRelease
 
 from ...data.domain import Hierarchy, Int64Array
-from ...rounds.adaptive_fit import AdaptiveFit, Model
-from ...rounds.annealing import Phase
+from ...rounds.adaptive_fit import AdaptiveFit, Model, Phase
 from ...rounds.phases import NoisyAnswers, Rounds
 from ...synthesizer import FitContext
 from ..workload.candidates import Workload

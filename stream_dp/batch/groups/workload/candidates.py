@@ -30,7 +30,7 @@ from stream_dp.errors import UserError
 from stream_dp.study.group_releases import HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
-from ...rounds.annealing import Phase
+from ...rounds.adaptive_fit import Phase
 from ...rounds.phases import (
     NoisyAnswers,
     Rounds,
