@@ -41,6 +41,11 @@ PATIENCE = 600.0  # seconds
 STREAM_DP = ("-m", "stream_dp.services.commands.cli")
 USERS = ("stream_dp.services.releaser.batch_jobs", "stream_dp.services.monitor.operator_facts")
 WARM = ("stream_dp.services.releaser.releaser", "stream_dp.log.kafka", "stream_dp.log.sqlite")
+# What commands import as soon as they draw noise, solve or judge.
+LATE = (
+    *("opendp.domains", "opendp.measurements", "opendp.measures", "opendp.metrics", "opendp.mod"),
+    *("scipy.optimize", "scipy.sparse.csgraph", "multiprocessing.synchronize"),
+)
 
 
 def ended_seconds() -> float:
@@ -315,7 +320,7 @@ def _warm() -> None:
     commands = import_module("stream_dp.services.commands")
     for module in iter_modules(commands.__path__):
         import_module(f"{commands.__name__}.{module.name}")
-    for name in (*WARM, *USERS):
+    for name in (*WARM, *USERS, *LATE):
         import_module(name)
     import_module("kit.planned_errors").remember()
     with suppress(ImportError):  # an extra; its threads begin with the first computation
