@@ -173,7 +173,12 @@ def _group(
     future: int,
     large: bool,
 ) -> GroupWeights:
-    """The weights of a group of cells: queries, each at a period."""
+    """The weights of a group of cells: queries, each at a period.
+
+    `n`, `b`, `u`, `roughness` and `beta` are N, b, U, T and beta of the module. In units of s^2 the
+    remaining error is 1 - 2 beta'b + beta'(N + T) beta.
+    """
+    # (cells, features, reruns), (cells, reruns) and (cells, features)
     noise = np.array([query.noise[:, :, t] / query.scale[t] for query, t in cells])
     errors = np.array([query.panel[:, t] / query.scale[t] for query, t in cells])
     truth = np.array([query.truth[:, t] / query.scale[t] for query, t in cells])
@@ -185,9 +190,9 @@ def _group(
     values, vectors = np.linalg.eigh(u - n * np.outer(seen, seen))
     positive = (vectors * np.maximum(values, 0)) @ vectors.T
     roughness = FITTED * u + (1 - FITTED) * positive
-    a = n + roughness
-    beta = np.linalg.solve(a + np.diag(RIDGE * a.diagonal() + 1e-9), b)
-    plain = float(1 - 2 * beta @ b + beta @ a @ beta)
+    moment = n + roughness
+    beta = np.linalg.solve(moment + np.diag(RIDGE * moment.diagonal() + 1e-9), b)
+    plain = float(1 - 2 * beta @ b + beta @ moment @ beta)
     inflated = max(plain * (1 + size / count), _LEAST_INFLATED)
     return GroupWeights(
         family=family,

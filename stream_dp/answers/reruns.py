@@ -316,21 +316,25 @@ class QuerySeries:
 
 
 def features(counts: Floats, differences: Floats, live: NDArray[np.bool_]) -> Floats:
-    """The features of every period: (features, .., periods) for (.., periods)."""
-    found, size = [np.where(live, differences, 0.0)], live.size
-    for sign in (-1, 1):
-        for values, own in ((counts, counts), (differences, np.zeros(()))):
-            total, number = np.zeros(values.shape), np.zeros(size)
+    """The features of every period: (features, .., periods) for (.., periods).
+
+    In this order: d, and then for the past and for the future the features of p with both lags, and
+    those of d with both lags.
+    """
+    result, size = [np.where(live, differences, 0.0)], live.size
+    for past in (True, False):
+        for values, subtrahend in ((counts, counts), (differences, np.zeros(()))):
+            total, number = np.zeros(values.shape), np.zeros(size)  # over 1..lag periods away
             for lag in range(1, max(LAGS) + 1):
                 if lag < size:
-                    to, of = slice(lag, None), slice(None, -lag)
-                    to, of = (to, of) if sign < 0 else (of, to)
-                    total[..., to] += np.where(live[of], values[..., of], 0.0)
-                    number[to] += live[of]
+                    later, earlier = slice(lag, None), slice(None, -lag)
+                    at, neighbour = (later, earlier) if past else (earlier, later)
+                    total[..., at] += np.where(live[neighbour], values[..., neighbour], 0.0)
+                    number[at] += live[neighbour]
                 if lag in LAGS:
-                    mean = total / np.maximum(number, 1) - own
-                    found.append(np.where(live & (number > 0), mean, 0.0))
-    return np.array(found)
+                    mean = total / np.maximum(number, 1) - subtrahend
+                    result.append(np.where(live & (number > 0), mean, 0.0))
+    return np.array(result)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,6 +65,7 @@ def epsilon(rho: Number, delta: Number) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def _epsilon(rho: Fraction, delta: Fraction) -> Decimal:
+    """See `epsilon`: the least over alpha, rounded up. Any alpha gives a valid bound."""
     if not 0 < delta < 1:
         raise ValueError("delta: must lie between 0 and 1")
     if rho < 0:

@@ -95,7 +95,13 @@ class HiddenClasses:
         return codes
 
     def _slope(self, targets: Targets, goals: list[_Goal]) -> Floats:
-        """The gradient of half of chi squared by the logits."""
+        """The gradient of half of chi squared by the logits.
+
+        With weights w (K,) of classes, and shares P (K, cells) of their first columns and
+        Q (K, values) of their last ones, a set has the shares M = (diag(w) P)' Q. With the distance
+        D = precision (M - goal) the gradient by P is diag(w) Q D', by Q diag(w) P D, and by w the
+        row sums of P * (Q D'). A softmax x with the gradient g has by its logits x (g - x'g).
+        """
         weights, values = self.weights, self.values
         of_weights, of_values = np.zeros(len(weights)), [np.zeros_like(p) for p in values]
         for c, p in enumerate(values):
@@ -111,7 +117,7 @@ class HiddenClasses:
             others = np.concatenate([values[c] for c in goal.last], axis=1)
             weighted = weights[:, None] * joint
             apart = (weighted.T @ others - goal.shares) * goal.precision
-            back, of_others = others @ apart.T, joint @ apart  # (K, cells), (K, values of last)
+            back, of_others = others @ apart.T, joint @ apart  # Q D', P D
             of_weights += (back * joint).sum(1)
             back *= weights[:, None]
             if len(goal.first) == 2:
@@ -151,12 +157,13 @@ class _Goal:
 
 
 def _goals(targets: Targets, sets: Iterable[Columns]) -> Iterator[_Goal]:
+    """The measured sets, those with the same first columns together: one product fits them all."""
     for first, alike in groupby(sorted(sets), key=lambda a: a[:-1]):
-        same = [*alike]
-        tables = [targets.marginal(a).reshape(-1, targets.sizes[a[-1]]) for a in same]
-        precise = [
-            np.full(t.shape[1], 1 / targets.interactions[a].variance)
-            for a, t in zip(same, tables, strict=True)
-        ]
-        last = tuple(a[-1] for a in same)
-        yield _Goal(first, last, np.concatenate(tables, axis=1), np.concatenate(precise)[None, :])
+        together = [*alike]
+        last = tuple(a[-1] for a in together)
+        tables = [targets.marginal(a).reshape(-1, targets.sizes[a[-1]]) for a in together]
+        precisions = np.repeat(
+            [1 / targets.interactions[a].variance for a in together],
+            [targets.sizes[c] for c in last],
+        )
+        yield _Goal(first, last, np.concatenate(tables, axis=1), precisions[None, :])

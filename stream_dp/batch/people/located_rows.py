@@ -105,18 +105,22 @@ class LocatedRows(Unasked):
         transform = optax.scale_by_adam(b2=0.99, eps=1e-12)
 
         def loss(params: Arrays, sigma: jax.Array) -> jax.Array:
+            """The weighted squared distances of single columns and of pairs from their goals."""
             ones = self._ones(params, sigma)
-            apart = (goal.ones_weight * jnp.square(ones.mean(0) - goal.ones)).sum()
+            singles = ones.mean(0) - goal.ones
             pairs = ones.T @ ones / ROWS - goal.outer
-            return apart + (goal.outer_weight * jnp.square(pairs)).sum()
+            of_singles = (goal.ones_weight * jnp.square(singles)).sum()
+            return of_singles + (goal.outer_weight * jnp.square(pairs)).sum()
 
         def update(
             step: jax.Array, carry: tuple[Arrays, optax.OptState]
         ) -> tuple[Arrays, optax.OptState]:
+            """A step of Adam, whose rate falls to 0 over the second half of the steps."""
             params, moments = carry
-            along, moments = transform.update(jax.grad(loss)(params, sigmas[step]), moments)
+            gradient = jax.grad(loss)(params, sigmas[step])
+            direction, moments = transform.update(gradient, moments)
             rate = RATE * jnp.minimum(1.0, 2.0 * (1 - step / STEPS))
-            return jax.tree.map(lambda p, d: p - rate * d, params, along), moments
+            return jax.tree.map(lambda p, d: p - rate * d, params, direction), moments
 
         def run(params: Arrays) -> tuple[Arrays, jax.Array]:
             end, _ = jax.lax.fori_loop(0, STEPS, update, (params, transform.init(params)))

@@ -151,13 +151,13 @@ class LinearMixture(Unasked):
     targets: Targets | None = None
 
     def learn(self, measured: NoisyAnswers) -> tuple[LinearMixture, float]:
-        own = Targets.of(self.residuals, measured, self.mixture.known)
-        targets = fused(own, self.mixture.past)
-        columns = len(self.mixture.residuals.domain.columns)
-        unwidened = {a: v for a, v in targets.interactions.items() if all(c < columns for c in a)}
-        mixture, error = self.mixture.fitted_to(
-            Targets(self.mixture.residuals, targets.people, unwidened)
-        )
+        """Fits the mixture to the measured sets that have no projection."""
+        of_table = Targets.of(self.residuals, measured, self.mixture.known)
+        targets = fused(of_table, self.mixture.past)
+        columns = len(self.mixture.residuals.domain.columns)  # the projections follow these
+        plain = {a: v for a, v in targets.interactions.items() if all(c < columns for c in a)}
+        goal = Targets(self.mixture.residuals, targets.people, plain)
+        mixture, error = self.mixture.fitted_to(goal)
         return replace(self, mixture=mixture, targets=targets), error
 
     def sample(self, seed: int) -> People:

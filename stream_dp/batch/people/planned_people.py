@@ -116,18 +116,20 @@ def _last_phases(everything: AllPairs, precisions: Precisions) -> list[PlannedPh
 
 
 def _planned(plan_of: type[MatchPlan], study: Study, release: MatchRelease) -> FitPlan:
+    """The plan of a kind, made at the first use. plan_of: its class."""
+
     @cache
     def plan() -> MatchPlan:
         return plan_of(Encoding.of(study_people(study, release), release), release)
 
     def measured() -> Measured:
+        """What is measured of the public number of people, or of many and of few if it is noisy."""
         if plan().listed:
             return Measured("measured: single columns, and what the declared marginals need")
         size, domain = plan().encoding.domain.size, _widest(plan().encoding)
         fewest = plan().fewest_at_once(domain)
         supposed = (size,) if size is not None else (MANY_PEOPLE, fewest - 1)
-        numbers = [people for people in supposed if people]
-        return _measured([(people, plan().second(domain, people)) for people in numbers])
+        return _measured([(n, plan().second(domain, n)) for n in supposed if n])
 
     return FitPlan(release.titles, lambda: match_phases(plan()), measured)
 

@@ -440,6 +440,11 @@ class PossiblePatterns(AgreementPatterns):
         return bound - values, bound
 
     def _cost(self, profiles: Mapping[Profile, Fraction], agreeing: Sequence[int]) -> Fraction:
+        """sum_A precision_A (|r_A|^2 - r_A . r'_A) of two rows' residuals r and r', exactly.
+
+        Over the columns c of A, |r_A|^2 is the product of n_c (n_c - 1). r_A . r'_A has the factor
+        n_c (n_c - 1) where the rows agree, and -n_c where they do not.
+        """
         (pattern,), cost = agreeing, Fraction(0)
         for columns, precision in profiles.items():
             norms = [self.sizes[c] * (self.sizes[c] - 1) for c in columns]

@@ -229,6 +229,7 @@ class TreeDual:
         best = [start]
 
         def loss(scaled: Table) -> tuple[float, Table]:
+            """The dual's value ln Z(t) - t'v + t'diag(w s)t / 2 and its gradient, both at y."""
             vector = np.empty_like(scaled)
             for block in blocks:
                 vector[block.entries] = block.outward(scaled[block.entries])
@@ -395,6 +396,7 @@ class TreeModel:
         return result[rows] * self.people
 
     def learn(self, measured: NoisyAnswers) -> tuple[TreeModel, float]:
+        """Grows the tree by the measured pairs, and solves the dual of the sets that it holds."""
         targets = fused(Targets.of(self.residuals, measured, self.known), self.past)
         picked = [self.residuals.sets[i] for i in measured.candidates]
         pairs = tuple(dict.fromkeys(a for a in picked if len(a) == 2))

@@ -255,6 +255,10 @@ class CounterBudget:
 
     @property
     def _weights_without_horizon(self) -> tuple[int, ...]:
+        """Parts of rho in units of 1 / _PARTS, the same for every horizon.
+
+        The i-th part is s_i = S / ((i + S - 1) (i + S)) for S = SPREAD: the sum of all is 1.
+        """
         people_first = self.present and not self.share  # counter 0 gets the part s_1
         numbers = range(1, self.horizon + 1 + people_first)
         fractions = [Fraction(SPREAD, (i + SPREAD - 1) * (i + SPREAD)) for i in numbers]
@@ -309,11 +313,12 @@ class CounterBudget:
         if self.method.endless_column2 is None:
             return (self.total_cost,) * self.horizon
         costs = [Fraction(cost) for cost in self._exact(MOST_PREFIXES, prefixes=True)]
-        column = (self.counters[0].encode[:, 0] ** 2).cumsum()
+        column2 = (self.counters[0].encode[:, 0] ** 2).cumsum().tolist()  # after 1, 2, .. steps
+        persons = 1 if self.neighbours == "add_remove" else 2
         for t in range(MOST_PREFIXES + 1, self.horizon + 1):
-            cost = sum(self.weights[b] * int(column[t - b - 1]) for b in range(t))
-            cost += self.weights[-1] * int(column[t - 1]) if self.present else 0
-            persons = 1 if self.neighbours == "add_remove" else 2
+            # Counter b has made t - b + 1 steps: sum over b of w_b column2(t - b + 1).
+            cost = sum(w * column2[t - b] for b, w in enumerate(self.weights[:t], 1))
+            cost += self.weights[-1] * column2[t - 1] if self.present else 0
             costs.append(max(costs[-1], Fraction(cost * persons)))
         return tuple(costs)
 

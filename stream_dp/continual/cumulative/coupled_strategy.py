@@ -166,7 +166,12 @@ def strategy_factors(constants: StrategyConstants, periods: int) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class _Threshold:
-    """The vectors of threshold b, (n,) each: by lag f and sums of h, by period gains and parts."""
+    """The vectors of threshold b, (n,) each.
+
+    filter: f_b by lag
+    sums: the running sums of h_b by lag
+    gains, parts: g_b and p_b by period from b on
+    """
 
     filter: Floats
     sums: Floats
@@ -276,7 +281,12 @@ class CoupledStrategy(CoupledRows):
 
     @cached_property
     def _thresholds(self) -> tuple[_Threshold, ...]:
-        """The vectors of thresholds 1, 2, ..; p = odds / (1 + odds)."""
+        """The vectors of thresholds 1, 2, ...
+
+        By `strategy_factors` g_b(t) is the product of three factors: of b, of t - b and of t. p_b
+        is odds / (1 + odds), and the odds are a factor of b times one of t - b. The running sums
+        of (1 - x)^h are (1 - x)^(h - 1).
+        """
         c, unit = self.constants, 2.0**-_FACTOR_BITS
         threshold, lag, period, odds_threshold, odds_lag = self.factors * unit
         vectors = []

@@ -148,10 +148,15 @@ class CumulativeDesign:
         return tuple(placed)
 
     @property
+    def _thresholds(self) -> tuple[int, ...]:
+        """1..T, then 0 if people enter."""
+        return (*range(1, self.horizon + 1), *((0,) if self.present else ()))
+
+    @property
     def _placed_separately(self) -> Iterator[PlacedCounter]:
+        """A counter for each threshold, whose rows follow those of the threshold before."""
         first_row = 0
-        starts = [*range(1, self.horizon + 1), *([0] if self.present else [])]
-        for b in starts:
+        for b in self._thresholds:
             counter = self.counters[max(b, 1) - 1]
             first_entry, noise = self.first_entry(b), partial(self._noise, b)
             yield PlacedCounter(b, max(b, 1), counter, first_entry, first_row, noise)
@@ -159,8 +164,9 @@ class CumulativeDesign:
 
     @property
     def _coupled_totals(self) -> Iterator[CoupledTotal]:
-        for b in [*range(1, self.horizon + 1), *([0] if self.present else [])]:
-            lowest = 0 if self.present else 1
+        """The rows of each threshold; all but the lowest measure against the threshold below."""
+        lowest = 0 if self.present else 1
+        for b in self._thresholds:
             yield CoupledTotal(
                 threshold=b,
                 start=max(b, 1),

@@ -168,23 +168,28 @@ def _strategy(public_size: bool, index: int) -> RefinedStrategy:
     constants, costs, gains = _tables()[public_size][index]
     single, pair = (
         CostTable(
-            without_entries=tuple(map(int, both[:periods])),
-            with_entries=tuple(map(int, both[periods:])),
+            without_entries=tuple(map(int, costs_of_both[:periods])),
+            with_entries=tuple(map(int, costs_of_both[periods:])),
         )
-        for both in np.split(costs, 2)
+        for costs_of_both in np.split(costs, 2)
     )
+    next_thresholds = np.cumsum(range(periods, 1, -1))  # threshold b has periods - b + 1 gains
     return RefinedStrategy(
-        coupled_strategy(public_size=public_size, periods=periods),
-        constants,
-        single,
-        pair,
-        tuple(np.split(gains_of(gains), np.cumsum(range(periods, 1, -1)))),
+        closed=coupled_strategy(public_size=public_size, periods=periods),
+        constants=constants,
+        single=single,
+        pair=pair,
+        gains=tuple(np.split(gains_of(gains), next_thresholds)),
     )
 
 
 @cache
 def _tables() -> tuple[list[tuple[Integers, Integers, Integers]], ...]:
-    """The constants, costs and digits of gains of every size: private size first."""
+    """The constants, costs and digits of gains of every size: private size first.
+
+    The table has the numbers byte by byte: all first bytes, then all second ones. An even number
+    2 n stands for n, an odd one 2 n - 1 for -n. Costs and gains are stored as differences.
+    """
     data = lzma.decompress(files(__package__).joinpath(TABLE).read_bytes())
     by_byte = np.frombuffer(data, np.uint8).reshape(8, -1)
     folded = by_byte.T.copy().view("<u8").ravel().astype(np.int64)

@@ -428,16 +428,13 @@ class Joint:
     def load(self, dumps: Sequence[bytes], panel: Columns | None) -> JointState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
         divided = [_divided(data) for data in dumps]
-        windows = self.window.load([own for own, _, _ in divided], panel)
-        totals, _ = unpacked_totals(
-            [own for _, _, own in divided],
-            self.totals,
-            event_totals(panel, self.events),
-            self._measured_at,
-        )
+        of_windows, of_gaps, of_totals = zip(*divided, strict=True) if divided else ((), (), ())
+        windows = self.window.load(of_windows, panel)
+        counted = event_totals(panel, self.events)
+        totals, _ = unpacked_totals(of_totals, self.totals, counted, self._measured_at)
         gaps = self.init().gaps
-        if divided:
-            _, arrays = unpack_state(divided[-1][1], STATE_VERSION, gaps=gaps.shape)
+        if of_gaps:
+            _, arrays = unpack_state(of_gaps[-1], STATE_VERSION, gaps=gaps.shape)
             gaps = arrays["gaps"].view(np.float64)
         return JointState(windows, totals, gaps)
 

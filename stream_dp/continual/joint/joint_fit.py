@@ -108,6 +108,7 @@ def nearest_first(
     other_patterns = np.arange(target.size) != (-1 if absences is None else absences.pattern)
 
     def after(point: Floats) -> Floats:
+        """A projected gradient step: to the patterns' targets, and to the sums by 1 / variance."""
         off = np.where(other_patterns, point - target, 0.0)
         missed = (product(counted, point) - sums.values) / variances
         slope = pull(off) + product(counted.T, missed)

@@ -268,9 +268,14 @@ def _metric(q: int, bins: int, shares: tuple[float, ...]) -> Callable[[Floats], 
 
 
 def _in_metric(cells: Floats, q: int, shares: Floats) -> Floats:
-    """sum_j d_j q^-j M_j' M_j cells: (q^k,)."""
-    # From the most averaged to the least: what is averaged once more is averaged already.
-    means = [cells]
+    """sum_j d_j q^-j M_j' M_j cells: (q^k,).
+
+    q^-j M_j' M_j puts in each cell the mean over the oldest j symbols. So the sum is
+    d_0 cells + (d_1 mean + (d_2 mean of means + ...)), from the innermost bracket outwards.
+
+    shares: d_0, d_1, ...
+    """
+    means = [cells]  # over the oldest 0, 1, .. symbols: (q^k,), (q^(k - 1),), ...
     for _ in shares[1:]:
         means.append(means[-1].reshape(q, -1).mean(axis=0))
     total = np.zeros(1)

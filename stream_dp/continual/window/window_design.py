@@ -84,26 +84,31 @@ def prefix_costs(
     releases: how many steps
     neighbours: the neighbouring relation
     open_: whether one symbol is 'absent' and the pattern of k absences is not measured
+
+    Under replacement a dynamic programme: `worst` has by state the largest cost of two histories
+    that end in this state. A step costs the measured cells in which their windows differ. The
+    first k - 1 symbols fill the first window and cost nothing.
     """
     if neighbours == "add_remove":
         return tuple(Fraction(i + 1) for i in range(releases))
     start = width if open_ else 0
-    best = {Agreement(width, start, start): 0}
+    worst = {Agreement(width, start, start): 0}
     costs = []
     for step in range(1 - width, releases):
         reached: dict[Agreement, int] = {}
-        for state, cost in best.items():
+        for state, cost in worst.items():
             for move in _moves(q, open_):
                 next_state = _after(state, move, width)
                 total = cost + (_apart(next_state, width) if step >= 0 else 0)
                 reached[next_state] = max(total, reached.get(next_state, total))
-        best = reached
+        worst = reached
         if step >= 0:
-            costs.append(Fraction(max(best.values())))
+            costs.append(Fraction(max(worst.values())))
     return tuple(costs)
 
 
 def _moves(q: int, open_: bool) -> tuple[Move, ...]:
+    """Every move that two new symbols out of q can make; two that differ need a third symbol."""
     if not open_:
         return (True, False, False), (False, False, False)
     moves = (True, True, True), (True, False, False), (False, True, False), (False, False, True)
@@ -111,11 +116,9 @@ def _moves(q: int, open_: bool) -> tuple[Move, ...]:
 
 
 def _after(state: Agreement, move: Move, width: int) -> Agreement:
-    same, absences, other_absences = (
-        min(number + 1, width) if goes_on else 0
-        for number, goes_on in zip(state, move, strict=True)
-    )
-    return Agreement(same, absences, other_absences)
+    """The state after a move: a number that goes on is one more, at most k; any other is 0."""
+    numbers = zip(state, move, strict=True)
+    return Agreement(*(min(number + 1, width) if goes_on else 0 for number, goes_on in numbers))
 
 
 def _apart(state: Agreement, width: int) -> int:
