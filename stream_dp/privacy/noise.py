@@ -135,7 +135,7 @@ class SeededNoise:
         self._rng = np.random.default_rng(seed)
 
     def draw(self, demand: Sequence[tuple[Number, int]]) -> Draw:
-        """Draws noise for each (variance, size): (size,) integers. Wide laws are rounded normals."""
+        """Draws integers (size,) for each (variance, size). Wide laws are rounded normals."""
         drawn: list[NDArray[np.int64]] = []
         for wide, laws in groupby(_exact(demand), lambda law: law[0] > _WIDE):
             variances, sizes = zip(*laws, strict=True)
