@@ -25,6 +25,7 @@ from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, read_messages
 from stream_dp.notebook_html import html_rows
 from stream_dp.panel import Panel, PanelCounts, PanelTally
+from stream_dp.release import published_panels
 from stream_dp.release.answer import LEVEL, Answer, Region, ReleaseQuery
 from stream_dp.release.public_reader import (
     AnyPublished,
@@ -38,10 +39,8 @@ from stream_dp.release.public_reader import (
     keep_all,
     nothing_published,
 )
-from stream_dp.release.published_panels import read_panel
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
-from stream_dp.release.published_weights import WEIGHTS_TYPE, PublishedWeights, checked_weights
 from stream_dp.release.signatures import Signatures, require_head
 from stream_dp.release.verified_log import verified_lines
 from stream_dp.study import Study
@@ -79,7 +78,7 @@ class PublicLog:
 
     `published` has all releases in their order, and `signatures` what is signed. `messages` has the
     messages of the log that they were read from.
-    `weights` has the last weights of each panel's answers (`release/published_weights.py`).
+    `weights` has the last weights of each panel's answers (`release/published_panels.py`).
     `reading` says how `run_study` or `window` read the columns of their table, a line each, and is
     empty for every other log.
 
@@ -127,7 +126,7 @@ class PublicLog:
         self._tallies: dict[str, PanelTally] = {}
         self.published: list[AnyPublished] = []
         self._of_panel: dict[str, list[PublishedRelease]] = {}
-        self.weights: dict[str, PublishedWeights] = {}
+        self.weights: dict[str, published_panels.PublishedWeights] = {}
         self.messages: list[Message] = []
         self.signatures = Signatures()
         self._keep, self._count_panels = keep, count_panels
@@ -163,8 +162,8 @@ class PublicLog:
             self.study = declared_study(message)
         if self.signatures.check(message) or not self.messages:
             self.messages.append(message)
-        elif message.head.get("type") == WEIGHTS_TYPE:
-            weights = checked_weights(self.study, message)
+        elif message.head.get("type") == published_panels.WEIGHTS_TYPE:
+            weights = published_panels.checked_weights(self.study, message)
             self.weights[weights.head.release] = weights
             self.messages.append(replace(message, head={}, parts=(), manifest=b""))
         else:
@@ -182,7 +181,7 @@ class PublicLog:
         declared = self.study.release(certificate.release)
         new = PanelTally(certificate.values, declared.history, panel_events(self.study, declared))
         tally = self._tallies.setdefault(declared.name, new)
-        columns = read_panel(message.parts).columns
+        columns = published_panels.read_panel(message.parts).columns
         for label, column in zip(certificate.columns, columns, strict=True):
             try:
                 tally.add(label, certificate.values, column.to_numpy())

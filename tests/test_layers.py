@@ -120,7 +120,7 @@ FOLDERS = {
         [
             *("batch", "privacy", "population.arrow_tables", "population.celltext", "study"),
             *("panel", "errors"),
-            *("answers.month_filters", "release.answer", "release.size_answers"),
+            *("answers.month_filters", "release.answer"),
         ],
         True,
     ),
@@ -131,12 +131,11 @@ FOLDERS = {
         ],
         False,
     ),
-    "release.answer": (["notebook_html"], False),
-    "release.size_answers": (["release.answer", "errors"], False),
+    "release.answer": (["errors", "notebook_html"], False),
     "answers": (
         [
             *("answers", "study", "panel", "continual", "errors", "notebook_html"),
-            *("release.answer", "release.size_answers", "release.published_weights"),
+            *("release.answer", "release.published_panels"),
             "privacy.noise",
         ],
         False,
@@ -158,7 +157,7 @@ FOLDERS = {
     "planning.plan": (
         [
             *("study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"),
-            *("planning.planned_gate", "planning.proved_epsilon", "notebook_html"),
+            *("study.period_gate", "planning.plan", "notebook_html"),
         ],
         False,
     ),
@@ -282,7 +281,7 @@ EXTRAS = {
     "optax": ("stream_dp.batch", "stream_dp.services"),
     "openpyxl": (
         "stream_dp.population.tables.workbooks",
-        "stream_dp.services.portals.table_writer",
+        "stream_dp.services.portals.release_tables",
     ),
     "pyreadstat": ("stream_dp.population.tables.labelled_files",),
     "cryptography": (
@@ -290,8 +289,8 @@ EXTRAS = {
         "stream_dp.log.sealing",
         "stream_dp.services.storage.sealed_files",
     ),
-    "fastavro": ("stream_dp.population.shapes.avro",),
-    "resvg_py": ("stream_dp.figures.pictures",),
+    "fastavro": ("stream_dp.population.shapes.record_contents",),
+    "resvg_py": ("stream_dp.figures.marks",),
     "fastapi": ("stream_dp.services.monitor",),
     "starlette": ("stream_dp.services.monitor",),
     "uvicorn": ("stream_dp.services.monitor",),

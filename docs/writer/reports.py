@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dp.population.accounting import REASONS
+from stream_dp.population.cells import REASONS
 
 
 def reasons() -> str:

@@ -23,7 +23,7 @@ from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.json_object import Json
 from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise, system_entropy
-from stream_dp.release.audit_statement import AuditStatement, repeatable_statement
+from stream_dp.release.signatures import AuditStatement, repeatable_statement
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import Registry
 

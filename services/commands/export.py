@@ -26,13 +26,15 @@ from ..portals.release_tables import (
     PANEL,
     SERIES,
     SERIES_MEDIA,
+    TABLE_MEDIA,
+    CsvForm,
     covariance_table,
     has_series,
     release_table,
     series_table,
     tables_of,
+    write_tables,
 )
-from ..portals.table_writer import TABLE_MEDIA, CsvForm, write_tables
 from ..process.command_output import Output
 from ..storage.atomic_files import atomic_file, atomic_folder
 from ..storage.deployment import open_pinned

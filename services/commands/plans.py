@@ -7,8 +7,7 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
-from stream_dp.planning.plan_picture import plan_picture
-from stream_dp.planning.plan_result import PlanRequest, planned
+from stream_dp.planning.plan_result import PlanRequest, plan_picture, planned
 from stream_dp.planning.study_summary import summary
 
 from ..process.command_output import Output

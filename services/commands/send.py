@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError, visible
-from stream_dp.population.accounting import Reason
 from stream_dp.population.arrow_tables import TableSource
+from stream_dp.population.cells import Reason
 from stream_dp.study import Study
 
 from ..intake.accepted_readings import AcceptedReading

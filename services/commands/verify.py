@@ -16,8 +16,8 @@ from stream_dp.answers.error_weights import follows
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Damaged
-from stream_dp.release.audit_statement import read_audit_statement
 from stream_dp.release.public_reader import AnyCertificate, keep_none
+from stream_dp.release.signatures import read_audit_statement
 from stream_dp.release.study_plan import least_variances, read_plan
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS

@@ -12,10 +12,9 @@ from pydantic.json_schema import models_json_schema
 from stream_dp.json_object import Json
 from stream_dp.log.log import SEALED
 from stream_dp.log.message import SIGNATURE
-from stream_dp.population.accounting import REASONS
+from stream_dp.population.cells import REASONS
 from stream_dp.release.public_reader import READERS
-from stream_dp.release.published_panels import STUDY_TYPE
-from stream_dp.release.published_weights import WEIGHTS_TYPE, WeightsStatement
+from stream_dp.release.published_panels import STUDY_TYPE, WEIGHTS_TYPE, WeightsStatement
 from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.release.study_plan import PLAN, ReleasePlan
 from stream_dp.study import Run, Study, topics

@@ -22,9 +22,13 @@ from stream_dp.privacy.zcdp import epsilon, rho_within
 from stream_dp.study import Study
 from stream_dp.study.attribute import MOST_SYMBOLS
 from stream_dp.study.call_arguments import exact_rho
+from stream_dp.study.column_advice import (
+    LikelyFunction,
+    function_of,
+    likely_functions,
+    likely_orders,
+)
 from stream_dp.study.field_types import ABSENT
-from stream_dp.study.function_advice import LikelyFunction, function_of, likely_functions
-from stream_dp.study.order_advice import likely_orders
 from stream_dp.study.periods import Periods
 from stream_dp.study.study_text import toml_key, toml_value
 from stream_dp.studyfile import parse_study

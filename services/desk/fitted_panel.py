@@ -19,8 +19,18 @@ import pyarrow as pa
 from stream_dp.answers.query import value_of_interest
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, missing_extra
-from stream_dp.figures.marks import Dot, Frame, Mark, Path, Text, escaped, number_axis, period_ticks
-from stream_dp.figures.pictures import Picture, Placed
+from stream_dp.figures.marks import (
+    Dot,
+    Frame,
+    Mark,
+    Path,
+    Picture,
+    Placed,
+    Text,
+    escaped,
+    number_axis,
+    period_ticks,
+)
 from stream_dp.notebook_html import html_facts
 from stream_dp.panel import Panel
 from stream_dp.privacy.zcdp import epsilon

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import nan
 from pathlib import Path
 
-from stream_dp.figures.pictures import Picture
+from stream_dp.figures.marks import Picture
 
 from .panel_report import Evaluation, QueryErrors, ReleaseErrors, Sweep
 from .plots import (

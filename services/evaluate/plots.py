@@ -18,12 +18,13 @@ from stream_dp.figures.marks import (
     Mark,
     NumberAxis,
     Path,
+    Picture,
+    Placed,
     Text,
     number_axis,
     number_text,
     px,
 )
-from stream_dp.figures.pictures import Picture, Placed
 
 # Colours by number, distinct with any colour vision; markers and dashes differ as well.
 BLUE, ORANGE, GREEN, PURPLE, INK = range(5)

@@ -15,8 +15,7 @@ from stream_dp.log.log import (
     Stored,
 )
 from stream_dp.log.records import RecordColumns, Records
-from stream_dp.population.accounting import REASONS, Reason, RejectedRecord
-from stream_dp.population.cells import Cells
+from stream_dp.population.cells import REASONS, Cells, Reason, RejectedRecord
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def shape_reader(deployment: Deployment) -> ShapeReader | None:
     if declared.plain:
         return None
     from stream_dp.population.shapes.decoder import ShapeReader
-    from stream_dp.population.shapes.schemas import Schemas
+    from stream_dp.population.shapes.record_contents import Schemas
 
     from .schema_source import schema_source
 

@@ -10,7 +10,7 @@ import msgspec
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import READ_AT_ONCE, Log, LogError, Stored, following
-from stream_dp.population.accounting import REASONS, Reason
+from stream_dp.population.cells import REASONS, Reason
 from stream_dp.population.report_judging import plain_text
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS

@@ -22,8 +22,13 @@ from typing import NoReturn
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Unavailable
-from stream_dp.population.shapes.avro import MOST_SCHEMA, AvroSchema, UnknownType, fastavro
-from stream_dp.population.shapes.schemas import SchemaSource
+from stream_dp.population.shapes.record_contents import (
+    MOST_SCHEMA,
+    AvroSchema,
+    SchemaSource,
+    UnknownType,
+    fastavro,
+)
 from stream_dp.study.run_settings import Input
 
 from ..storage.deployment import secret_text

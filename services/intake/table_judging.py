@@ -18,8 +18,8 @@ from typing import TextIO
 from tqdm import tqdm
 
 from stream_dp.errors import UserError, visible
-from stream_dp.population.accounting import REASONS, Reason
 from stream_dp.population.arrow_tables import TableSource
+from stream_dp.population.cells import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import DAMAGED_IDS, IdShapes
@@ -29,8 +29,7 @@ from stream_dp.population.tables.spreadsheets import NO_RESULT
 from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import is_formula
 from stream_dp.study.id_forms import IdForm, read_id
-from stream_dp.study.period_advice import period_advice
-from stream_dp.study.period_texts import PeriodTexts
+from stream_dp.study.period_texts import PeriodTexts, period_advice
 from stream_dp.study.periods import Periods
 
 from ..storage.atomic_files import adopt_draft, open_draft

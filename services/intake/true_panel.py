@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Stored
-from stream_dp.population.accounting import REASONS
+from stream_dp.population.cells import REASONS
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.tables import TableLayout

@@ -26,8 +26,14 @@ from stream_dp.study.topics import RELEASES
 
 from ..portals.description import DescribedFile, Description, describe
 from ..portals.documents import DOCUMENTS, described_series, described_tables
-from ..portals.release_tables import PANEL, SERIES_MEDIA, has_series, release_table, tables_of
-from ..portals.table_writer import write_tables
+from ..portals.release_tables import (
+    PANEL,
+    SERIES_MEDIA,
+    has_series,
+    release_table,
+    tables_of,
+    write_tables,
+)
 from .public_api import file_path, state_response
 from .public_state import State
 

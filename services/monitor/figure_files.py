@@ -13,8 +13,7 @@ import pyarrow.csv
 
 from stream_dp.answers.query import event_words
 from stream_dp.errors import NotThere, UserError
-from stream_dp.figures.marks import Chart, Text
-from stream_dp.figures.pictures import Picture, Placed
+from stream_dp.figures.marks import Chart, Picture, Placed, Text
 from stream_dp.release.answer import Answer
 from stream_dp.release.public_reader import nothing_published
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from stream_dp.client import PublicLog
 from stream_dp.figures.marks import Box, Chart, Mark, Text, px
-from stream_dp.planning.group_errors import (
+from stream_dp.planning.expected_errors import (
     GROUP_SIZES,
     Count,
     GroupError,

@@ -21,8 +21,8 @@ from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Chart
+from stream_dp.release.answer import MeasuredRegion
 from stream_dp.release.published_tables import binned
-from stream_dp.release.size_answers import MeasuredRegion
 
 from .charts import Bar, bars
 from .feasible_intervals import for_people

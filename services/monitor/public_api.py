@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from stream_dp.answers.query import of_people
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
-from stream_dp.planning.group_errors import group_table
+from stream_dp.planning.expected_errors import group_table
 from stream_dp.release.answer import Region, ReleaseQuery
 from stream_dp.release.public_reader import AnyPublished
 

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from stream_dp.client import PublicLog
 from stream_dp.log.log import Batch, Log, Positions, TopicInfo
-from stream_dp.planning.group_errors import GroupError
-from stream_dp.release.audit_statement import AuditStatement, read_audit_statement
+from stream_dp.planning.expected_errors import GroupError
 from stream_dp.release.public_reader import AnyCertificate
+from stream_dp.release.signatures import AuditStatement, read_audit_statement
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from stream_dp.client import PublicLog
 from stream_dp.figures.marks import Chart
 from stream_dp.privacy.zcdp import best_guess
-from stream_dp.release.audit_statement import AuditStatement
 from stream_dp.release.certificate import Certificate, guess_words
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.release.published_panels import PanelCertificate
 from stream_dp.release.published_sizes import SizesCertificate
 from stream_dp.release.published_tables import BatchCertificate
+from stream_dp.release.signatures import AuditStatement
 from stream_dp.study import Family
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.period_gate import GATE, period_gate

@@ -13,7 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from stream_dp.errors import visible
-from stream_dp.figures.pictures import mark_rules
+from stream_dp.figures.marks import mark_rules
 
 STUDIES = "/studies/"  # what the paths of a study begin with, on a monitor of several
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import NotThere
-from stream_dp.planning.group_errors import group_table
+from stream_dp.planning.expected_errors import group_table
 from stream_dp.study import Family
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 

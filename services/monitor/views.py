@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from stream_dp.errors import NotThere, UserError
 from stream_dp.json_object import Json
-from stream_dp.planning.group_errors import group_table
+from stream_dp.planning.expected_errors import group_table
 from stream_dp.release.answer import Answer, Region
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release

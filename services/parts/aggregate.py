@@ -28,8 +28,7 @@ import pyarrow.parquet
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, Missing
-from stream_dp.population.accounting import CellCounts
-from stream_dp.population.cells import part_of
+from stream_dp.population.cells import CellCounts, part_of
 from stream_dp.population.population_parts import (
     allot,
     returning,

@@ -28,8 +28,7 @@ from stream_dp.log.log import (
 )
 from stream_dp.log.message import read_messages
 from stream_dp.log.records import Records
-from stream_dp.population.accounting import Reason
-from stream_dp.population.cells import Cells, Part, packed, split, unpacked
+from stream_dp.population.cells import Cells, Part, Reason, packed, split, unpacked
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import (
     ClosedPart,

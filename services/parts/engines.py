@@ -11,8 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stream_dp.population.accounting import Reason
-from stream_dp.population.cells import Part
+from stream_dp.population.cells import Part, Reason
 from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.schema_use import ReadAs
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Unavailable
-from stream_dp.population.accounting import Reason
+from stream_dp.population.cells import Reason
 from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.schema_use import ReadAs
 

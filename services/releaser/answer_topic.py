@@ -32,7 +32,7 @@ from stream_dp.log.message import (
     read_parts,
 )
 from stream_dp.release.public_reader import READERS, AnyCertificate, checked_release, keep_all
-from stream_dp.release.published_weights import WEIGHTS_TYPE, WeightsStatement
+from stream_dp.release.published_panels import WEIGHTS_TYPE, WeightsStatement
 from stream_dp.study import Study
 from stream_dp.study.topics import ESTIMATES, RELEASES
 

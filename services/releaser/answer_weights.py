@@ -19,7 +19,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Log
 from stream_dp.log.signing import SigningKey
 from stream_dp.release.public_reader import AnyCertificate
-from stream_dp.release.published_weights import Weights
+from stream_dp.release.published_panels import Weights
 from stream_dp.study import Study
 
 from ..process.events import Event, Tell

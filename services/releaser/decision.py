@@ -20,8 +20,13 @@ from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Charge
 from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.release.certificate import CertifiedLedger, GateStatement
-from stream_dp.release.published_panels import RELEASE_TYPE, panel_certificate, panel_parts
-from stream_dp.release.published_weights import WEIGHTS_TYPE, Weights
+from stream_dp.release.published_panels import (
+    RELEASE_TYPE,
+    WEIGHTS_TYPE,
+    Weights,
+    panel_certificate,
+    panel_parts,
+)
 from stream_dp.study import Release, Study
 from stream_dp.study.period_gate import GATE, period_gate
 from stream_dp.study.topics import RELEASES

@@ -29,8 +29,7 @@ from stream_dp.log.log import (
     memory_bytes,
 )
 from stream_dp.log.records import Records
-from stream_dp.population.accounting import CellCounts, Reason
-from stream_dp.population.cells import Cells
+from stream_dp.population.cells import CellCounts, Cells, Reason
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.study import Study

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from stream_dp.log.log import Log, Positions
-from stream_dp.population.accounting import CellCounts
+from stream_dp.population.cells import CellCounts
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Study

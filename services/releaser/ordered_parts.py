@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import NEVER, Log, Positions, Unavailable
-from stream_dp.population.accounting import CellCounts
-from stream_dp.population.cells import Part
+from stream_dp.population.cells import CellCounts, Part
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import CHANGED_INPUT
 from stream_dp.population.schema_use import ReadAs, SchemaUse

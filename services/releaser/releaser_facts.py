@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from stream_dp.log.message import rfc3339_utc
-from stream_dp.population.accounting import CellCounts
+from stream_dp.population.cells import CellCounts
 from stream_dp.study import Study
 from stream_dp.study.periods import Periods, duration_seconds
 

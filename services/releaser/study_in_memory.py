@@ -16,8 +16,8 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Log, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
-from stream_dp.population.accounting import Reason
 from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_table
+from stream_dp.population.cells import Reason
 from stream_dp.population.tables import Judgement, TableLayout
 from stream_dp.population.tables.reading_facts import reading_lines, stated_layout
 from stream_dp.privacy.noise import NoiseSource, noise_source

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, Positions, Record, Stored, following
 from stream_dp.log.message import canonical
-from stream_dp.population.accounting import Answering, CellCounts
-from stream_dp.population.cells import Part
+from stream_dp.population.cells import Answering, CellCounts, Part
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import Counts, join_populations
 from stream_dp.population.schema_use import ReadAs

@@ -16,13 +16,11 @@ import pyarrow as pa
 
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel, PanelCounts
-from stream_dp.release.answer import Answer, Fused, Region, ReleaseQuery
+from stream_dp.release.answer import EXAMPLES, Answer, Fused, Region, ReleaseQuery
 from stream_dp.release.public_reader import PublishedRelease
-from stream_dp.release.published_panels import ADVICE
+from stream_dp.release.published_panels import ADVICE, PublishedWeights
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet, binned
-from stream_dp.release.published_weights import PublishedWeights
-from stream_dp.release.size_answers import EXAMPLES
 from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 from stream_dp.study.period_texts import period_label

@@ -21,7 +21,7 @@ import numpy as np
 
 from stream_dp import __version__
 from stream_dp.panel import Panel
-from stream_dp.release.published_weights import (
+from stream_dp.release.published_panels import (
     FamilyWeights,
     GroupWeights,
     PublishedWeights,

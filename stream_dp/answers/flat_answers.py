@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from stream_dp.continual.mechanisms import mechanism, patterns_part
 from stream_dp.errors import UserError
-from stream_dp.release.answer import DECLARED, LEVEL, QUANTILE, RESPONDENTS, Answer
+from stream_dp.release.answer import DECLARED, EXAMPLES, LEVEL, QUANTILE, RESPONDENTS, Answer
 from stream_dp.release.certificate import SEEDED_NOISE
 from stream_dp.release.public_reader import AnyPublished, PublishedRelease
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
-from stream_dp.release.size_answers import EXAMPLES
 from stream_dp.study import Release, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 

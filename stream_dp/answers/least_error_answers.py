@@ -31,7 +31,7 @@ import numpy as np
 
 from stream_dp.errors import Inconsistent
 from stream_dp.release.answer import LEAST_ERROR, QUANTILE, Answer, Interval, Sampled
-from stream_dp.release.published_weights import FamilyWeights, GroupWeights, PublishedWeights
+from stream_dp.release.published_panels import FamilyWeights, GroupWeights, PublishedWeights
 from stream_dp.study.declared_sections import Sampling
 
 from .estimator import StreamMeasurements

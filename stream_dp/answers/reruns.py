@@ -31,7 +31,7 @@ from stream_dp.continual.mechanism_interface import Counts, Mechanism
 from stream_dp.continual.mechanisms import patterns_part, totals_part
 from stream_dp.panel import Panel, Symbols, window_codes, window_symbols
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.published_weights import SeriesFamily
+from stream_dp.release.published_panels import SeriesFamily
 
 from .estimator import Question, StreamEstimator, StreamMeasurements
 from .measured_rows import ReleaseMeasurements

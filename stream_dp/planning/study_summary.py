@@ -18,29 +18,32 @@ from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
 from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import DataSetRelease, Family, Study
+from stream_dp.study.column_advice import function_advice
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, DeclaredRelease, Registry
-from stream_dp.study.function_advice import function_advice
+from stream_dp.study.period_gate import gate_words
 from stream_dp.study.plugins import package_words
 from stream_dp.study.structural_rules import rule_advice
 
-from .expected_errors import ExpectedError, PlannedStreams, last_errors, response_words
-from .group_errors import (
+from .expected_errors import (
     LEVEL,
     USABLE,
     Count,
+    ExpectedError,
     GroupError,
+    PlannedStreams,
     group_error,
     group_errors,
     group_lines,
     group_table,
+    last_errors,
     least_text,
     panel_count,
     percent,
+    response_words,
     rule_words,
 )
 from .panel_errors import panel_errors
 from .plan import Plan, PlannedRelease
-from .planned_gate import gate_words
 
 _FEW_RULES = 3  # of a release, in the short form
 

@@ -30,10 +30,20 @@ from stream_dp.errors import Inconsistent
 from stream_dp.study import Study
 from stream_dp.study.table_releases import PastAnswer
 
-from .accounting import Answering, CellCounts, Reason, RejectedRecord
-from .cells import CLEARED, Cells, Part, WaitingCells, code_type, rows_by_kind
+from .cells import (
+    CLEARED,
+    Answering,
+    CellCounts,
+    Cells,
+    Part,
+    Reason,
+    RejectedRecord,
+    WaitingCells,
+    code_type,
+    rows_by_kind,
+)
 from .histories import Columns, Counts, layers_of
-from .index import Index, distinct, sorted_rows
+from .id_index import Index, distinct, sorted_rows
 
 
 @dataclass(frozen=True)

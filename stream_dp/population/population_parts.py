@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Study
 
-from .accounting import Answering, CellCounts, Reason
-from .cells import Cells, Part, WaitingCells, ordered, part_of, split
-from .index import Index
+from .cells import Answering, CellCounts, Cells, Part, Reason, WaitingCells, ordered, part_of, split
+from .id_index import Index
 from .population import Population, cells_by_period
 
 Counts = dict[str, NDArray[np.int64]]

@@ -24,10 +24,9 @@ from stream_dp.log.records import Records, binary_array, string_bounds
 from stream_dp.study import Study
 from stream_dp.study.id_forms import text_of_number
 
-from .accounting import Reason, RejectedRecord
-from .cells import EMPTY, Cells
+from .cells import EMPTY, Cells, Reason, RejectedRecord
 from .compiled_decoding import compiled_decoding
-from .kept_hashes import LONGEST, Fingerprints, KeptHashes
+from .id_index import LONGEST, Fingerprints, KeptHashes
 from .report_judging import (
     LONGEST_ID,
     NOT_SAID,

@@ -16,9 +16,8 @@ import pyarrow as pa
 from stream_dp.study import Attribute, Study
 from stream_dp.study.declared_sections import Ids
 
-from .accounting import Reason
-from .cells import CLEARED, cell_type
-from .id_columns import normal_ids
+from .cells import CLEARED, Reason, cell_type
+from .id_index import normal_ids
 
 NOT_SAID, REFUSED = -2, -3  # codes: the report lacks the attribute; its value is not declared
 LONGEST_ID = 256  # characters

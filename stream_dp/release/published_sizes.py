@@ -23,7 +23,7 @@ from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.study import SizesRelease, Study
 from stream_dp.study.place_releases import SizesMethod
 
-from .answer import Answer
+from .answer import Answer, MeasuredRegion
 from .arrow_parts import NamedParts, read_table, sliced
 from .certificate import (
     SEEDED_NOISE,
@@ -37,7 +37,6 @@ from .certificate import (
     WholeNumber,
     base_certificate,
 )
-from .size_answers import MeasuredRegion
 
 SIZES_TYPE = "stream-dp.sizes"
 

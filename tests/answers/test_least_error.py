@@ -21,7 +21,7 @@ from stream_dp.log.message import build_message
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import ReleaseQuery
-from stream_dp.release.published_weights import WeightsStatement, checked_weights, weights_parts
+from stream_dp.release.published_panels import WeightsStatement, checked_weights, weights_parts
 from stream_dp.studyfile import parse_study
 
 PEOPLE, PERIODS = 600, 8

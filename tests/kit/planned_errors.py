@@ -15,12 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_dp.planning import (
-    expected_errors,
-    group_errors,
-    panel_errors,
-    study_summary,
-)
+from stream_dp.planning import expected_errors, panel_errors, study_summary
 from stream_dp.study import Release, Study
 
 from . import run_results
@@ -44,7 +39,7 @@ def remember() -> None:
         return iter(kept(study, queries, lambda: tuple(LAST(study, queries))))
 
     panel_errors.simulated_errors = simulated
-    for module in (study_summary, group_errors):
+    for module in (study_summary, expected_errors):
         module.last_errors = last
 
 

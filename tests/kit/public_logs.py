@@ -12,7 +12,7 @@ from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.log import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, build_message, message_records
 from stream_dp.panel import window_codes
-from stream_dp.planning.proved_epsilon import ProvedEpsilon
+from stream_dp.planning.plan import ProvedEpsilon
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.published_panels import STUDY_TYPE, panel_certificate, panel_parts
 from stream_dp.release.study_plan import plan_parts, study_plan

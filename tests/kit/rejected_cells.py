@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stream_dp.log.log import Stored
-from stream_dp.population.accounting import REASONS, Reason
+from stream_dp.population.cells import REASONS, Reason
 from stream_dp.services.intake.dead_letters import cells_of
 
 

@@ -13,7 +13,7 @@ from kit.studies import small_study, window
 from stream_dp.answers.query import telling_queries
 from stream_dp.client import PublicLog
 from stream_dp.figures.marks import Box, Text
-from stream_dp.planning.group_errors import (
+from stream_dp.planning.expected_errors import (
     GROUP_SIZES,
     USABLE,
     GroupError,

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from kit.arrivals import KEY, OPEN, raw, reports, rows, stored
 from kit.studies import attribute, small_study, window
 
-from stream_dp.population.accounting import REASONS
-from stream_dp.population.cells import CLEARED
+from stream_dp.population.cells import CLEARED, REASONS
 from stream_dp.population.report_decoding import Decoder
 
 # The decoder.

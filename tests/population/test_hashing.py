@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import KEY
 
-from stream_dp.population import kept_hashes, report_decoding
-from stream_dp.population.kept_hashes import LONGEST, Fingerprints, KeptHashes
+from stream_dp.population import id_index, report_decoding
+from stream_dp.population.id_index import LONGEST, Fingerprints, KeptHashes
 from stream_dp.population.report_decoding import Hasher
 
 
@@ -37,8 +37,8 @@ HOSTILE = st.one_of(
 def test_of_any_bytes_in_any_order_they_are_those_of_hashlib(batches, room):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report_decoding, "_FEW", 0)
-        patch.setattr(kept_hashes, "KEPT", room)
-        patch.setattr(kept_hashes, "_FIRST_BITS", 3)
+        patch.setattr(id_index, "KEPT", room)
+        patch.setattr(id_index, "_FIRST_BITS", 3)
         hasher = Hasher(KEY)
         for ids in batches:
             assert hasher.hashes(array(ids)).tolist() == digests(ids)
@@ -72,7 +72,7 @@ def test_those_that_are_kept_are_not_computed_again(monkeypatch):
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
-    monkeypatch.setattr(kept_hashes, "KEPT", 1 << 12)
+    monkeypatch.setattr(id_index, "KEPT", 1 << 12)
     kept, prints, rng = KeptHashes(), Fingerprints(KEY), np.random.default_rng(1)
     for start in range(0, 40_000, 1000):
         keys = prints.of(array([b"p%d" % n for n in range(start, start + 1000)]))

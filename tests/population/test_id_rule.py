@@ -16,8 +16,8 @@ from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.log import Stored
 from stream_dp.log.records import RecordColumns
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.population import id_columns
-from stream_dp.population.id_columns import normal_ids, unusual_rows
+from stream_dp.population import id_index
+from stream_dp.population.id_index import normal_ids, unusual_rows
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.shapes.decoder import ShapedDecoder
 from stream_dp.population.tables import TableLayout
@@ -161,14 +161,14 @@ def test_a_slice_of_a_column_has_the_normal_forms_of_its_ids(rule):
 
 
 def test_a_slice_of_a_large_column_is_looked_at_alone(monkeypatch):
-    looked_at, kinds = [], id_columns._KINDS
+    looked_at, kinds = [], id_index._KINDS
 
     class Kinds:
         def __getitem__(self, content):
             looked_at.append(len(content))
             return kinds[content]
 
-    monkeypatch.setattr(id_columns, "_KINDS", Kinds())
+    monkeypatch.setattr(id_index, "_KINDS", Kinds())
     ids = pa.array([f"n{i:05}" for i in range(1000)]).slice(900, 50).cast(pa.large_binary())
     assert not unusual_rows(ids).size
     assert looked_at == [300]

@@ -12,8 +12,16 @@ from kit.studies import attribute, cumulative, small_study, window
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored
-from stream_dp.population.accounting import REASONS, CellCounts
-from stream_dp.population.cells import Part, ordered, packed, part_of, split, unpacked
+from stream_dp.population.cells import (
+    REASONS,
+    CellCounts,
+    Part,
+    ordered,
+    packed,
+    part_of,
+    split,
+    unpacked,
+)
 from stream_dp.population.population import Population
 from stream_dp.population.population_parts import (
     allot,

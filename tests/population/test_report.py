@@ -7,8 +7,7 @@ import pytest
 from kit.studies import small_study, window
 
 from stream_dp.log.log import Stored
-from stream_dp.population.accounting import REASONS
-from stream_dp.population.cells import CLEARED, EMPTY, Cells
+from stream_dp.population.cells import CLEARED, EMPTY, REASONS, Cells
 from stream_dp.population.report_decoding import Decoder
 
 

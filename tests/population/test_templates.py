@@ -14,7 +14,7 @@ from kit.studies import attribute, small_study, window
 from stream_dp.log.log import Stored, memory_bytes
 from stream_dp.log.records import Records
 from stream_dp.population import report_decoding as decoding
-from stream_dp.population.accounting import RejectedRecord
+from stream_dp.population.cells import RejectedRecord
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.population.templates import divide

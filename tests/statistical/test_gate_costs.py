@@ -17,7 +17,6 @@ from statistical.spread import SCALES, DrawnAhead, Scaled, spread_is, unbiased
 from stream_dp.log.log import Stored
 from stream_dp.log.message import START, build_message
 from stream_dp.planning.plan import plan_study
-from stream_dp.planning.planned_gate import gate_facts, gate_words, tail
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.privacy.ledger import Ledger
@@ -27,7 +26,14 @@ from stream_dp.services.releaser.decision import ChainEnd, decide_gate
 from stream_dp.services.storage.journal import Entry
 from stream_dp.services.storage.journal_heads import PeriodInput
 from stream_dp.study import Study
-from stream_dp.study.period_gate import GATE, gate_charges, period_gate
+from stream_dp.study.period_gate import (
+    GATE,
+    gate_charges,
+    gate_facts,
+    gate_words,
+    period_gate,
+    tail,
+)
 
 T = 3
 LABELS = ["2021-01", "2021-02", "2021-03"]

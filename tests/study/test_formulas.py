@@ -12,8 +12,8 @@ import stream_dp
 from stream_dp.errors import UserError
 from stream_dp.release.published_panels import long_tables
 from stream_dp.services.intake.table_judging import FaultReport
-from stream_dp.services.portals import table_writer
-from stream_dp.services.portals.table_writer import write_tables
+from stream_dp.services.portals import release_tables
+from stream_dp.services.portals.release_tables import write_tables
 from stream_dp.services.storage.atomic_files import atomic_file
 from stream_dp.study.field_types import is_formula
 
@@ -94,7 +94,7 @@ def test_a_text_in_a_sheet_is_never_run(tmp_path, text):
 
 
 def test_a_table_longer_than_a_sheet_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_writer, "MOST_ROWS", 3)
+    monkeypatch.setattr(release_tables, "MOST_ROWS", 3)
     path = tmp_path / "t.xlsx"
     table = pa.table({"row": range(2)})
     with pytest.raises(UserError, match=r"a sheet holds 3 rows, and 'one' has more.* \.csv"):

@@ -3,7 +3,7 @@
 import pytest
 from kit.studies import attribute, small_study
 
-from stream_dp.study.function_advice import function_advice, function_of
+from stream_dp.study.column_advice import function_advice, function_of
 
 
 @pytest.mark.parametrize(

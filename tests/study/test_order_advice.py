@@ -3,7 +3,7 @@
 import pytest
 
 from stream_dp.study import Attribute
-from stream_dp.study.order_advice import likely_orders
+from stream_dp.study.column_advice import likely_orders
 
 NUMBERS = Attribute(values=(1, 2, 3), missing="absent")
 YEARS = Attribute(values=(1990, 2000), missing="absent")

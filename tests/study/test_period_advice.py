@@ -5,8 +5,7 @@ import shlex
 
 import pytest
 
-from stream_dp.study.period_advice import period_advice
-from stream_dp.study.period_texts import PeriodTexts
+from stream_dp.study.period_texts import PeriodTexts, period_advice
 from stream_dp.study.periods import Periods
 
 MONTHS = Periods(every="month", first="2021-01", count=4)

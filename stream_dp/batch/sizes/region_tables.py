@@ -13,8 +13,7 @@ import pyarrow as pa
 from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns
 from stream_dp.privacy.noise import noise_source
-from stream_dp.release.answer import Answer
-from stream_dp.release.size_answers import MeasuredRegion
+from stream_dp.release.answer import Answer, MeasuredRegion
 from stream_dp.study.call_arguments import Number, exact_rho
 from stream_dp.study.place_releases import MOST_SIZE, NOTHING_TO_PROTECT, RELATIONS
 

@@ -14,8 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from ..report_judging import whole_number
-from .avro import LOGICAL, AvroSchema
-from .record_contents import ContentSchema
+from .record_contents import LOGICAL, AvroSchema, ContentSchema
 
 _CONNECT = "org.apache.kafka.connect.data."
 _DEBEZIUM = "io.debezium.time."

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from stream_dp.study import Study
 from stream_dp.study.id_forms import IdForm
 
-from ..accounting import Reason
 from ..arrow_tables import TableSource
+from ..cells import Reason
 from ..celltext import DAMAGED
-from ..kept_hashes import LONGEST, Fingerprints
+from ..id_index import LONGEST, Fingerprints
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
 from .column_layout import Header, TableLayout

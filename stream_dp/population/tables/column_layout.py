@@ -14,8 +14,7 @@ from stream_dp.study import Study
 from stream_dp.study.group_releases import slot_attribute
 from stream_dp.study.id_forms import BLANKS
 from stream_dp.study.number_texts import NumberTexts
-from stream_dp.study.period_advice import period_advice
-from stream_dp.study.period_texts import PeriodTexts
+from stream_dp.study.period_texts import PeriodTexts, period_advice
 
 from ..arrow_tables import TableSource
 from .column_order import ColumnOrder, named_columns

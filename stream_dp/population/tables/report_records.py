@@ -19,7 +19,7 @@ from stream_dp.log.records import Texts
 from stream_dp.study.declared_sections import Ids
 
 from ..celltext import bytes_of, has_byte
-from ..id_columns import normal_ids
+from ..id_index import normal_ids
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
 from .reading import ReportColumns

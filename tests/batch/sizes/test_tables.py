@@ -12,7 +12,7 @@ import stream_dp
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.size_estimates import METHODS
 from stream_dp.errors import UserError
-from stream_dp.release.size_answers import MeasuredRegion
+from stream_dp.release.answer import MeasuredRegion
 from stream_dp.study.place_releases import geometric_cost
 
 COUNTS = pa.table(

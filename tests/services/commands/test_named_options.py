@@ -374,7 +374,7 @@ ROOMS = [
     *sorted((FOLDER / "population" / "tables").glob("*.py")),
     *sorted((Path(services.__file__).parent / "intake").glob("*.py")),
     Path(services.__file__).parent / "commands" / "send.py",
-    FOLDER / "study" / "period_advice.py",
+    FOLDER / "study" / "period_texts.py",
     FOLDER / "study" / "date_formats.py",
 ]
 

@@ -9,7 +9,7 @@ from stream_dp.log.log import MAX_RECORD
 from stream_dp.log.records import RecordColumns, Records
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.log.sqlite_file import SqliteRows
-from stream_dp.population.accounting import REASONS, RejectedRecord
+from stream_dp.population.cells import REASONS, RejectedRecord
 from stream_dp.services.intake.dead_letters import SOURCE, cells_of, refuse_records
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 

@@ -11,8 +11,8 @@ from kit.studies import study_toml
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
-from stream_dp.population.shapes.avro import AvroSchema
 from stream_dp.population.shapes.decoder import ShapedDecoder
+from stream_dp.population.shapes.record_contents import AvroSchema
 from stream_dp.services.intake.schema_source import Registry, schema_source
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study import Input

@@ -16,7 +16,7 @@ from kit.json_schemas import validate
 from kit.monitors import Monitor
 
 from stream_dp.client import PublicLog
-from stream_dp.planning.group_errors import group_table
+from stream_dp.planning.expected_errors import group_table
 from stream_dp.services.monitor.group_chart import published_group_errors
 
 QUERIES = [

@@ -21,9 +21,8 @@ from rdflib import DCAT, DCTERMS, FOAF, RDF, RDFS
 from stream_dp.client import PublicLog
 from stream_dp.client import open as open_public
 from stream_dp.log.message import read_messages
-from stream_dp.release.privacy_facts import privacy_facts
 from stream_dp.services.commands.cli import main
-from stream_dp.services.portals.description import describe
+from stream_dp.services.portals.description import describe, privacy_facts
 from stream_dp.services.portals.documents import DOCUMENTS, described_tables
 from stream_dp.services.portals.release_tables import has_series
 from stream_dp.study.families import Family, Kind

@@ -18,7 +18,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Record
 from stream_dp.log.message import Message, build_message, message_records
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.published_weights import WEIGHTS_TYPE
+from stream_dp.release.published_panels import WEIGHTS_TYPE
 from stream_dp.services.releaser.answer_topic import (
     CONNECT_SCHEMA,
     KEY,

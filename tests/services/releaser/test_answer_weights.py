@@ -14,7 +14,7 @@ from kit.verifiers import verdicts
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
-from stream_dp.release.published_weights import WEIGHTS_TYPE
+from stream_dp.release.published_panels import WEIGHTS_TYPE
 from stream_dp.services.commands.cli import main
 from stream_dp.services.releaser import answer_weights
 from stream_dp.services.storage.journal_heads import WeightsHead

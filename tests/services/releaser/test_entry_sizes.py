@@ -9,7 +9,7 @@ from kit.studies import attribute, cumulative, small_study
 from stream_dp.continual.mechanism_interface import NONE
 from stream_dp.log.log import TopicInfo
 from stream_dp.planning.plan import Plan
-from stream_dp.population.accounting import CellCounts
+from stream_dp.population.cells import CellCounts
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.releaser.decision import ChainEnd, ReleaseState, decide, draw_noise
 from stream_dp.services.releaser.recovery import genesis

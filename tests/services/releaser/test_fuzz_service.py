@@ -12,7 +12,7 @@ from kit.rejected_cells import reasons_of
 
 from stream_dp.client import PublicLog
 from stream_dp.log.log import Record
-from stream_dp.population.accounting import REASONS
+from stream_dp.population.cells import REASONS
 from stream_dp.study.topics import REPORTS
 
 

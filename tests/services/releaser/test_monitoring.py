@@ -30,7 +30,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_dp.log.kafka_clients import TIMEOUT
 from stream_dp.log.log import Record
-from stream_dp.population.accounting import REASONS
+from stream_dp.population.cells import REASONS
 from stream_dp.services.releaser import releaser_role as roles
 from stream_dp.services.releaser.input_reading import _ASK
 from stream_dp.services.releaser.metrics_listeners import PublicMetrics

@@ -9,7 +9,7 @@ from kit.public_logs import log_in_memory
 
 from stream_dp.client import PublicLog
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.release.privacy_facts import privacy_facts
+from stream_dp.services.portals.description import privacy_facts
 
 
 def test_the_facts_are_those_of_the_certificates() -> None:

@@ -1,7 +1,13 @@
-"""Numbers of a person that look as if they were in order, by their names or labels alone.
+"""Columns that look like functions of others or stand in an order, by names and labels alone.
 
-Nothing here looks at data. Of declared values their range alone counts. Four kinds of names are
-known:
+Nothing here looks at data. Of declared values their range alone counts. The person who declares the
+study decides.
+
+The column `trade_group` may follow from `trade` because of its name. Its values say so as well if
+each code of `trade` begins with one of the group's codes, or if each number lies in one of the
+group's ranges.
+
+Five kinds of names of numbers are known to be in order:
 
     job_start_year <= job_end_year     two ends of the same thing, in years, dates or ages
     hours_min <= hours_max             a smallest and a largest number of the same thing
@@ -11,17 +17,24 @@ known:
 
 Clock times, months and days start again, so a start may be above an end. Amounts at a start and at
 an end are in no order. So every word of a name must be known; a name with another word says
-nothing. The person who declares the study decides.
+nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple
 
 from .attribute import Attribute
 from .column_rules import attribute_cells, column_rule_faults, read_column_rule
+from .families import Family
+
+if TYPE_CHECKING:
+    from .study import Study
+    from .table_releases import DataSetRelease
+
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
@@ -170,3 +183,82 @@ def _is_part_of_household(words: frozenset[str], size: frozenset[str]) -> bool:
 
 def _is_household_size(words: frozenset[str]) -> bool:
     return bool(words & _HOUSEHOLD) and "size" in words and words <= _HOUSEHOLD | {"size"}
+
+
+_COARSER = re.compile(
+    r"[_. -]?(cat|category|groups?|grp|class|band|bracket|decile|quintile|quartile|recode|major"
+    r"|section|division|broad)\d?",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"(-?\d+)(?: ?(?:-|\.\.|to) ?(-?\d+)| ?(\+| and (?:over|more|older)))")
+_MOST_SHOWN = 12  # values of a function
+
+
+class LikelyFunction(NamedTuple):
+    """A column that is named after another column and has fewer values.
+
+    fine, coarse: the names of the columns.
+    values: by value of `fine`, the value of `coarse`, as `function_of` gives them.
+    """
+
+    fine: str
+    coarse: str
+    values: dict[str, str] | None
+
+
+def likely_functions(columns: Mapping[str, Sequence[str]]) -> Iterator[LikelyFunction]:
+    """The pairs of columns that look like functions. columns: by name, the listed values."""
+    for fine, texts in columns.items():
+        for coarse, fewer in columns.items():
+            rest = coarse[len(fine) :] if coarse.lower().startswith(fine.lower()) else ""
+            if len(fewer) < len(texts) and _COARSER.fullmatch(rest):
+                yield LikelyFunction(fine, coarse, function_of(fewer, texts))
+
+
+def function_of(coarse: Sequence[str], fine: Sequence[str]) -> dict[str, str] | None:
+    """The value of `coarse` for each of `fine`, by the texts alone; None if a value has no single.
+
+    >>> function_of(("1", "2"), ("10", "11", "20"))
+    {'10': '1', '11': '1', '20': '2'}
+    >>> function_of(("0-17", "18-64", "65+"), ("17", "18", "80"))
+    {'17': '0-17', '18': '18-64', '80': '65+'}
+    """
+    values = dict[str, str]()
+    for text in fine:
+        found = [label for label in coarse if label == text]
+        found = found or [label for label in coarse if _within(text, label)]
+        if not found and not any(_RANGE.fullmatch(label) for label in coarse):
+            found = [label for label in coarse if text.startswith(label)]
+        if len(found) != 1:
+            return None
+        values[text] = found[0]
+    return values
+
+
+def _within(text: str, label: str) -> bool:
+    """Whether a number lies in a range like 18-64 or 65+."""
+    ends = _RANGE.fullmatch(label)
+    if ends is None or not re.fullmatch(r"-?\d{1,9}", text):
+        return False
+    first, last, _ = ends.groups()
+    return int(first) <= int(text) and (last is None or int(text) <= int(last))
+
+
+def function_advice(study: Study, release: DataSetRelease) -> Iterator[str]:
+    """A line per pair of columns that looks like a function and is not declared as one."""
+    if release.family != Family.PEOPLE:
+        return
+    ruled = {frozenset(rule.columns) for rule in release.column_rules}
+    attributes = {answer.column: study.attributes[answer.attribute] for answer in release.answers}
+    columns = {n: [*map(str, a.symbols)] for n, a in attributes.items() if a.numbers is None}
+    for fine, coarse, values in likely_functions(columns):
+        if frozenset((fine, coarse)) in ruled:
+            continue
+        line = f"'{coarse}' looks like a public function of '{fine}', by its name"
+        if values is not None:
+            line += " and values"
+        line += f"; if so, declare [releases.derived.{coarse}], or rows may contradict it"
+        if values is not None and len(values) <= _MOST_SHOWN:
+            shown = ", ".join(f'"{value}" = "{of}"' for value, of in values.items())
+            line += f": values = {{ {shown} }}"
+        yield line
