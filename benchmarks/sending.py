@@ -22,8 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from stream_dp.population.tables import TableLayout, judge_table
-from stream_dp.services.intake.known_reports import known_reports
-from stream_dp.services.intake.sending import send_table
+from stream_dp.services.intake.sending import known_reports, send_table
 from stream_dp.services.storage.deployment import Deployment
 
 STUDY = """

@@ -287,7 +287,7 @@ EXTRAS = {
     "cryptography": (
         "stream_dp.log.signing",
         "stream_dp.log.sealing",
-        "stream_dp.services.storage.sealed_files",
+        "stream_dp.services.storage.file_stores",
     ),
     "fastavro": ("stream_dp.population.shapes.record_contents",),
     "resvg_py": ("stream_dp.figures.marks",),

@@ -21,8 +21,7 @@ from stream_dp.privacy.noise import NoiseSource, SeededNoise
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.declared_sections import DeclaredPopulation
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
+from ..intake.group_tables import Members, PlacesTable
 from ..releaser.job_families import JOB_FAMILIES, everybodys_tables
 from .histories import (
     Cell,

@@ -25,8 +25,7 @@ from stream_dp.study import DataSetRelease, SizesRelease, Study
 from stream_dp.study.group_releases import Groups
 from stream_dp.study.period_gate import period_gate
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members, Roster
+from ..intake.group_tables import Members, PlacesTable, Roster
 from ..releaser.job_families import everybodys_tables
 from .data_set_runs import DataSetRuns
 from .histories import (

@@ -30,11 +30,8 @@ from ..process.command_output import (
     printable,
     say,
 )
-from .begin_commands import BEGIN
-from .command_line import Command
-from .look_commands import LOOK
-from .operate_commands import OPERATE, PROMISE
-from .period_commands import PERIOD
+from .operate_commands import LOOK, OPERATE, PROMISE
+from .study_commands import BEGIN, PERIOD, Command
 
 _KINDS = {
     BAD_INPUT: "bad input",

@@ -112,7 +112,7 @@ def _doubts(deployment: Deployment, counted: Preview) -> list[str]:
 
 def _text(counted: Preview, doubts: Sequence[str], label: str) -> str:
     """What the close would settle, for the operator."""
-    from ..intake.rejections import rejections_text, totals
+    from ..intake.dead_letters import rejections_text, totals
 
     lines = ["CONFIDENTIAL"]
     if counted.last_closed is not None:
@@ -142,7 +142,7 @@ def _data(counted: Preview, doubts: Sequence[str]) -> dict[str, object]:
     def of(period: PeriodPreview) -> dict[str, object]:
         return {"period": period.label, "people": period.people, "accepted": period.accepted}
 
-    from ..intake.rejections import rejections_data, totals
+    from ..intake.dead_letters import rejections_data, totals
 
     return {
         "confidential": True,

@@ -1,21 +1,28 @@
-"""`stream-dp estimate`: answers a query, with its standard error."""
+"""`stream-dp estimate`, `estimates` and `regress`: answers with their standard errors.
+
+`estimate` answers a query, `estimates` writes all answers of all releases as one tidy table, and
+`regress` fits a regression about the people of a published table.
+"""
 
 from __future__ import annotations
 
 import argparse
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.query import of_people
+from stream_dp.answers.tables.regression import Coefficient, Regression
 from stream_dp.answers.weighted import cell_queries
-from stream_dp.client import LEVEL, PublicLog
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.release.answer import ASSUMED, Answer, Fused, ReleaseQuery, Synthetic
+from stream_dp.release.answer import ASSUMED, LEVEL, Answer, Fused, ReleaseQuery, Synthetic
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
 from ..process.command_output import Output
+from ..storage.atomic_files import atomic_file
 from ..storage.deployment import open_pinned
 
 ERRORS = "errors are those of the privacy noise, not of sampling people"
@@ -244,3 +251,93 @@ def _compared(joint: JointAnswers, data: dict[str, object]) -> list[str]:
             f" {shown(answer.standard_error)}, {LEVEL:.0%} interval {shown(low)} to {shown(high)}"
         )
     return lines
+
+
+def write_estimates(options: argparse.Namespace) -> Output:
+    from pyarrow import csv, parquet  # no other command needs them
+
+    out: Path = options.out
+    if out.suffix not in {".parquet", ".csv"}:
+        raise UserError(f"{out}: write it as .parquet or .csv")
+
+    def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
+        if study.batch(certificate.release) is None:
+            return table == "measurements"
+        return options.release in (None, certificate.release)
+
+    public, _ = open_pinned(options, keep)
+    if not public.published:
+        raise UserError("public log: nothing is published yet")
+    table = public.answer_table(options.release)
+    with atomic_file(out, public=True) as draft:
+        if out.suffix == ".csv":
+            csv.write_csv(table, draft)
+        else:
+            parquet.write_table(table, draft)
+    text = (
+        f"{out}: {table.num_rows} answers, with intervals of {LEVEL:.0%} for the privacy noise,"
+        f" as of head {public.head}"
+    )
+    return Output({"out": str(out), "rows": table.num_rows, "head": public.head}, text)
+
+
+REGRESSION_ERRORS = (
+    "errors are those of the privacy noise, not of sampling people; ask with --sampling"
+)
+REGRESSION_SAMPLED = "'with sampling' covers {}; the other intervals cover the privacy noise alone"
+NAIVE = "'synthetic rows' is a fit of the synthetic people as if they were people: its intervals"
+NAIVE += " know of no noise"
+
+
+def fit_regression(options: argparse.Namespace) -> Output:
+    def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
+        named: str = options.release
+        return certificate.release == named
+
+    public, _ = open_pinned(options, keep)
+    fit = public.regress(
+        options.release,
+        options.formula,
+        options.period,
+        logistic=options.logistic,
+        sampling=options.sampling,
+    )
+    return Output(fit.as_dict(), "\n".join(regression_lines(fit)))
+
+
+def regression_lines(fit: Regression) -> list[str]:
+    """A model in words, line by line."""
+    lines = [f"{fit.formula} at {fit.period} ({fit.model}, {fit.people:,.0f} people)"]
+    sampled = fit.coefficients[0].sampled
+    interval = f"{LEVEL:.0%} interval"
+    head = ["", "estimate", "std. error", interval, "synthetic rows", interval]
+    if sampled is not None:
+        head[4:4] = ["with sampling"]
+    rows = [head, *(_row(coefficient) for coefficient in fit.coefficients)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    for first, *cells in rows:
+        shown = (f"{cell:>{w}}" for cell, w in zip(cells, widths[1:], strict=True))
+        lines.append(f"  {first:<{widths[0]}}  {'  '.join(shown)}".rstrip())
+    errors = REGRESSION_ERRORS if sampled is None else REGRESSION_SAMPLED.format(sampled.covers)
+    for note in (*fit.notes, errors, NAIVE):
+        lines += textwrap.wrap(note, 100, initial_indent="  ", subsequent_indent="    ")
+    return lines
+
+
+def _row(coefficient: Coefficient) -> list[str]:
+    """A coefficient as a line of the table: estimate, error, intervals, and the naive fit's."""
+
+    def ends(interval: tuple[float, float]) -> str:
+        return f"{interval[0]:.5g} to {interval[1]:.5g}"
+
+    naive = ["none", ""]
+    if coefficient.naive is not None:
+        naive = [f"{coefficient.naive[0]:.5g}", ends(coefficient.naive[1])]
+    return [
+        coefficient.term,
+        f"{coefficient.estimate:.5g}",
+        f"{coefficient.standard_error:.5g}",
+        ends(coefficient.interval),
+        *([] if coefficient.sampled is None else [ends(coefficient.sampled.interval)]),
+        *naive,
+    ]

@@ -1,4 +1,7 @@
-"""`stream-dp export`: writes the tables of a release, in a folder with their descriptions."""
+"""`stream-dp releases` and `stream-dp export`: lists what is published, and writes its tables.
+
+The tables of a release lie in a folder with their descriptions.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ import pyarrow as pa
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
+from stream_dp.json_object import Json
 from stream_dp.panel import Panel
-from stream_dp.release.public_reader import AnyCertificate, AnyPublished
+from stream_dp.release.public_reader import AnyCertificate, AnyPublished, keep_none
 from stream_dp.release.published_panels import ADVICE, long_tables
 from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
@@ -246,3 +250,32 @@ _FACTS: Registry[Family, Callable[[PublicLog, str, str | None, Path, str], _Fact
         Family.SIZES: _facts_of_sizes,
     },
 )
+
+
+def list_releases(options: argparse.Namespace) -> Output:
+    public, _ = open_pinned(options, keep_none)
+    study = public.study
+    listed: list[Json] = [
+        {
+            "release": certificate.release,
+            "period": certificate.period,
+            "kind": certificate.kind,
+            "rows": certificate.published_rows,
+            "rho": str(certificate.rho),
+            "rho_spent": str(certificate.rho_spent),
+            "epsilon_spent": certificate.epsilon_spent,
+            "hash": release.message.hash,
+        }
+        for release in public.published
+        for certificate in [release.certificate]
+    ]
+    data = {"study": study.name, "study_hash": study.hash, "releases": listed, "head": public.head}
+    lines = [f"{'release':<20} {'period':<10} {'rows':>9} {'rho':>12} {'eps so far':>10}  hash"]
+    lines += [
+        f"{x['release']:<20} {x['period']:<10} {x['rows']:>9} {float(r.certificate.rho):>12.6g} "
+        f"{float(x['epsilon_spent']):>10.3f}  {x['hash'][:16]}"
+        for x, r in zip(listed, public.published, strict=True)
+    ]
+    description = " ".join(study.description.split())
+    heading = f"study {study.name}" + (f": {description}" if description else "")
+    return Output(data, "\n".join([heading, *lines, f"head {public.head}"]))

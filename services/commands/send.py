@@ -1,4 +1,4 @@
-"""`stream-dp send`: judges tables of reports against the study and sends the tables."""
+"""`stream-dp send`, `groups` and `places`: judges tables against the study and sends them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from stream_dp.population.cells import Reason
 from stream_dp.study import Study
 
 from ..intake.accepted_readings import AcceptedReading
-from ..intake.known_reports import known_reports
-from ..intake.sending import require_plain_reports, send_table, withdraw_cells
+from ..intake.options import file_form, roster_tables
+from ..intake.sending import known_reports, require_plain_reports, send_table, withdraw_cells
 from ..intake.table_judging import (
     JudgedTable,
     JudgedTables,
@@ -27,6 +28,7 @@ from ..intake.table_judging import (
     repeated_cells,
     table_notices,
 )
+from ..intake.table_topic import send_table as send_operator_table
 from ..intake.table_topic import study_with_places
 from ..process.command_output import BAD_INPUT, Output, say
 from ..storage.deployment import Deployment
@@ -168,3 +170,34 @@ _FACTS: dict[str, Callable[[JudgedTable], Any]] = {
     "over_lines": lambda table: table.judgement.over_lines.cells,
     "late_people": lambda table: late_people(table.judgement),
 }
+
+
+def send_groups(options: argparse.Namespace) -> Output:
+    from ..intake.group_files import read_roster  # reports do not wait for it
+
+    deployment = Deployment.load(options.study)
+    if deployment.study.groups is None:
+        raise UserError(f"{options.study}: declares no [groups], so there is nothing to send")
+    tables = replace(roster_tables(options), form=file_form(options))
+    roster = read_roster(deployment.study, tables)
+    groups, people = len(roster.sizes), len(roster.persons)
+    text = f"{groups} groups, {people} members"
+    return _sent(send_operator_table(deployment, roster), text, groups=groups, members=people)
+
+
+def send_places(options: argparse.Namespace) -> Output:
+    from ..intake.group_files import read_places
+
+    deployment = Deployment.load(options.study)
+    if deployment.study.places is None:
+        raise UserError(f"{options.study}: declares no [places], so there is nothing to send")
+    table = read_places(deployment.study, options.places, options.place, file_form(options))
+    places, regions = int(table.place_counts.sum()), len(table.regions)
+    text = f"{places} places in {regions} regions of '{table.columns[-1]}'"
+    return _sent(send_operator_table(deployment, table), text, places=places, regions=regions)
+
+
+def _sent(sent: bool, text: str, **counts: int) -> Output:
+    notice = "" if sent else "; the same table is there already, and nothing was sent"
+    data = {"confidential": True, **counts, "sent": sent}
+    return Output(data, f"CONFIDENTIAL\n{text}{notice}")

@@ -1,4 +1,7 @@
-"""`stream-dp status`: the open period, the last release, the budget. CONFIDENTIAL.
+"""`stream-dp status`, `jobs` and `rejected`: what an operator asks. CONFIDENTIAL.
+
+The status is the open period, the last release and the budget. Jobs have states, and the operator
+retries or abandons one. Dead letters are listed by reason, attribute and period.
 
 The live processes of a study are known by their last heartbeats.
 """
@@ -22,10 +25,10 @@ from ..intake.markers import has_close_markers
 from ..intake.table_topic import has_table
 from ..process.command_output import Output
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
-from ..releaser.job_board import JobState, job_states
+from ..releaser.job_board import JobBoard, JobState, job_states
 from ..storage import journal, journal_checks, restored_logs
 from ..storage.deployment import Deployment
-from ..storage.job_records import duration
+from ..storage.job_records import duration, operator_word
 from ..storage.journal import Entry, is_held
 
 _SILENT = 60.0  # seconds; clocks of two machines differ a little
@@ -283,3 +286,72 @@ def _file_refusal(deployment: Deployment, entries: Sequence[Entry], log: Log) ->
     except Inconsistent as error:
         return error.lines[0]
     return None
+
+
+def list_jobs(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    if not deployment.study.batches:
+        raise UserError(f"{options.study}: declares no batch release, so there are no jobs")
+    notices = _record_operator_word(deployment, options.retry, options.abandon)
+    try:
+        with closing(deployment.log(readonly=True)) as log:
+            entries = journal.read_heads(log)
+    except Missing:
+        entries = []
+    states = job_states(deployment, entries)
+    lines = [f"{job.id}: {job.words}" for job in states]
+    text = "\n".join(["CONFIDENTIAL", *notices, *(lines or ["no job is due yet"])])
+    return Output({"confidential": True, "jobs": [job.as_dict() for job in states]}, text)
+
+
+def _record_operator_word(
+    deployment: Deployment, retry: str | None, abandon: str | None
+) -> list[str]:
+    """Records that the operator retries or abandons a job; returns lines for the operator.
+
+    Raises UserError if the job's state does not allow the command.
+    """
+    job_id = retry or abandon
+    if job_id is None:
+        return []
+    try:
+        with closing(deployment.log()) as log:
+            board = JobBoard(log)
+            board.refresh(rounds=True)
+            for job in {e.result_of for e in journal.read_heads(log)} - {None}:
+                board.settle(str(job))
+            if job_id not in board.jobs:
+                job_names = ", ".join(board.jobs) or "none"
+                raise UserError(f"job '{job_id}': there is no such job; there are {job_names}")
+            state = board.state(job_id)
+            if state in {"done", "abandoned"} or (retry and state != "failed"):
+                allowed = (
+                    "a failed job can be tried again" if retry else "an open job can be abandoned"
+                )
+                raise UserError(f"job '{job_id}': is {state}; only {allowed}")
+            log.append([operator_word("retry" if retry else "abandon", job_id)])
+    except Missing:
+        raise UserError(f"job '{job_id}': no job is due yet") from None
+    return [f"{job_id}: " + ("will be tried again" if retry else "abandoned; its charge stands")]
+
+
+def list_rejected(options: argparse.Namespace) -> Output:
+    from ..intake import dead_letters  # the status does not wait for decoders
+    from ..intake.input_decoders import shape_reader
+
+    deployment = Deployment.load(options.study)
+    try:
+        with closing(deployment.log(readonly=True)) as log:
+            rejections, records = dead_letters.read_rejections(
+                log, dead_letters.Placing(deployment.study, shape_reader(deployment))
+            )
+    except Missing:
+        rejections, records = dead_letters.no_rejections(), 0
+    data: dict[str, object] = {
+        "confidential": True,
+        "rejected": dead_letters.totals(rejections),
+        "records": records,
+        "cells": dead_letters.rejections_data(rejections),
+    }
+    lines = dead_letters.rejections_text(rejections) or ["nothing was rejected"]
+    return Output(data, "\n".join(["CONFIDENTIAL", *lines]))

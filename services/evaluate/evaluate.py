@@ -32,12 +32,10 @@ from stream_dp.study import SizesRelease, Study
 from stream_dp.study.period_texts import require_period
 
 from ..intake.accepted_readings import AcceptedReading
-from ..intake.known_reports import KnownReports
+from ..intake.group_files import read_places, read_roster
+from ..intake.group_tables import Members, PlacesTable
 from ..intake.options import roster_tables
-from ..intake.place_files import read_places
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
-from ..intake.roster_files import read_roster
+from ..intake.sending import KnownReports
 from ..intake.table_judging import fault_advice, judge_tables, table_notices
 from ..intake.true_panel import true_panel, true_panel_and_members
 from ..process.command_output import WARNING, Output, decimal, plain_table, printable

@@ -31,22 +31,21 @@ from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
 from ..intake.accepted_readings import AcceptedReading
-from ..intake.dead_letters import cells_of, source_header
-from ..intake.known_reports import KnownReports
-from ..intake.markers import close_marker
-from ..intake.options import roster_tables
-from ..intake.place_files import read_places
-from ..intake.place_table import PlacesTable
-from ..intake.rejections import (
+from ..intake.dead_letters import (
     Placing,
     Rejections,
+    cells_of,
     no_rejections,
     rejections_data,
     rejections_text,
+    source_header,
     totals,
 )
-from ..intake.roster_files import RosterTables, read_roster
-from ..intake.sending import encoded_reports, require_plain_reports
+from ..intake.group_files import RosterTables, read_places, read_roster
+from ..intake.group_tables import PlacesTable
+from ..intake.markers import close_marker
+from ..intake.options import roster_tables
+from ..intake.sending import KnownReports, encoded_reports, require_plain_reports
 from ..intake.table_judging import fault_advice, judge_tables, table_notices
 from ..intake.table_topic import commit_table
 from ..monitor.study_page import study_page

@@ -35,7 +35,7 @@ from stream_dp.study import (
 from stream_dp.study.families import TABLE_FAMILIES, Registry
 from stream_dp.study.group_releases import HierarchyRelease
 
-from ..intake.roster import Members
+from ..intake.group_tables import Members
 from ..releaser.people_jobs import Answers, known_interactions, panels_of
 
 

@@ -28,7 +28,7 @@ from stream_dp.study.topics import CLOSES, REPORTS
 
 from ..storage.deployment import Deployment, bind
 from ..storage.journal import Entry, closes, open_gate
-from .log_check import check_readable
+from ..storage.log_guard import check_readable
 
 MARKER = "stream-dp-close"
 MARKED_STUDY = "stream-dp-study"  # the header that names the study of a marker

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands have, also those with facts that a reader kept elsewhere."""
 
 from __future__ import annotations
 
@@ -9,15 +9,42 @@ from typing import TYPE_CHECKING
 
 from stream_dp.errors import UserError
 
-from ..process.pin_options import pin_options
-
 if TYPE_CHECKING:
     from stream_dp.population.tables import FileForm, TableLayout
     from stream_dp.population.tables.value_texts import Codings
     from stream_dp.study import Study
     from stream_dp.study.number_texts import NumberTexts
 
-    from .roster_files import RosterTables
+    from .group_files import RosterTables
+
+
+def pin_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what a reader of a public log may have kept elsewhere."""
+    help_text = "the public key that message 0 must name, kept elsewhere: ed25519:..."
+    parser.add_argument("--key", metavar="KEY", help=help_text)
+    head_option(parser, "the hash of a message that the log must have, kept elsewhere")
+
+
+def head_option(parser: argparse.ArgumentParser, help_text: str) -> None:
+    """Adds a hash that was kept elsewhere."""
+    parser.add_argument("--head", type=_hash, metavar="HASH", help=help_text)
+
+
+def _hash(text: str) -> str:
+    """A hash as messages have it. Raises ArgumentTypeError."""
+    from stream_dp.release.signatures import is_hash  # a help does not wait for it
+
+    if not is_hash(text.lower()):
+        raise argparse.ArgumentTypeError("write the 64 hexadecimal digits of a hash")
+    return text.lower()
+
+
+def statement_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the signed statements of audits."""
+    help_text = "a signed statement of an audit, whose signature is checked; may be repeated"
+    parser.add_argument(
+        "--statement", type=Path, action="append", default=[], metavar="FILE", help=help_text
+    )
 
 
 def study_file(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +72,7 @@ def member_group_column(parser: argparse._ActionsContainer, members: str) -> Non
 
 def roster_tables(options: argparse.Namespace) -> RosterTables:
     """The tables of groups and their members, by the options of `group_columns`."""
-    from .roster_files import RosterTables  # who reads no table does not wait for it
+    from .group_files import RosterTables  # who reads no table does not wait for it
 
     return RosterTables(
         groups=options.groups,

@@ -29,13 +29,12 @@ from stream_dp.population.tables.spreadsheets import NO_RESULT
 from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import is_formula
 from stream_dp.study.id_forms import IdForm, read_id
+from stream_dp.study.number_texts import number_advice, range_advice
 from stream_dp.study.period_texts import PeriodTexts, period_advice
 from stream_dp.study.periods import Periods
 
 from ..storage.atomic_files import adopt_draft, open_draft
-from .known_reports import KnownReports
-from .number_advice import number_advice, range_advice
-from .sending import record_overhead
+from .sending import KnownReports, record_overhead
 
 SUFFIX = ".faults.txt"  # no table's, so that who sends all tables of a folder does not send it
 

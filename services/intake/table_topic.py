@@ -23,8 +23,7 @@ from stream_dp.study.topics import GROUPS
 from ..storage import journal
 from ..storage.deployment import Deployment, bind
 from ..storage.journal_heads import study_records
-from .place_table import PlacesTable
-from .roster import Roster
+from .group_tables import PlacesTable, Roster
 
 _NONE_SENT = {
     "groups": "groups: the study declares groups, and no table of groups was sent: stream-dp groups"

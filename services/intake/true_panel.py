@@ -17,7 +17,7 @@ from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Study
 
-from .roster import Members, Roster
+from .group_tables import Members, Roster
 from .sending import encoded_reports
 
 

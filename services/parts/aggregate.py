@@ -39,8 +39,7 @@ from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.topics import ORDERS, REPORTS
 
 from ..intake.dead_letters import refuse_cells
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
+from ..intake.group_tables import Members, PlacesTable
 from ..process.command_output import Output
 from ..process.events import Event, Tell, ignore, tell_json, tell_text
 from ..process.heartbeats import Pulse, end_with_parent, new_heartbeat, stop_on_signals

@@ -43,10 +43,9 @@ from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS
 
 from ..intake.dead_letters import refuse_records
+from ..intake.group_tables import PlacesTable, Roster
 from ..intake.input_decoders import decoder_maker
 from ..intake.markers import MarkerReader
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Roster
 from ..intake.table_topic import bound_table_of
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.table_results import save_tables

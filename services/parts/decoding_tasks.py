@@ -31,8 +31,8 @@ from stream_dp.study.topics import JOURNAL
 
 from ..storage import journal
 from ..storage.close_orders import CELLS, SUFFIX, Order, OrderBoard, reading_record
+from ..storage.file_stores import InvalidSeal
 from ..storage.job_records import SnapshotFile
-from ..storage.sealed_files import InvalidSeal
 from ..storage.snapshots import Snapshots
 from .close_tasks import (
     Closing,

@@ -26,8 +26,7 @@ from stream_dp.log.log import Log
 from stream_dp.population.population import Population
 from stream_dp.study import Study
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
+from ..intake.group_tables import Members, PlacesTable
 from ..process.command_output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
 from ..process.events import Event
 from ..storage import journal

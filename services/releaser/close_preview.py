@@ -17,9 +17,8 @@ from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ..intake.dead_letters import cells_of
+from ..intake.dead_letters import Placing, Rejections, cells_of, no_rejections, totals
 from ..intake.input_decoders import decoder_maker, shape_reader
-from ..intake.rejections import Placing, Rejections, no_rejections, totals
 from ..storage import journal
 from ..storage.deployment import Deployment
 from ..storage.journal import Entry, open_gate
@@ -27,8 +26,7 @@ from .input_reading import Inputs, recovered_inputs
 from .releaser_facts import Context
 
 if TYPE_CHECKING:
-    from ..intake.place_table import PlacesTable
-    from ..intake.roster import Roster
+    from ..intake.group_tables import PlacesTable, Roster
 
 _FEW = 0.5  # of the answers of the preceding period
 _READING = {"file_identity", "mark", "name", "describe", "stable"}  # members of a log

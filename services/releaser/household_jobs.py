@@ -17,8 +17,7 @@ from stream_dp.release.published_tables import Provenance, Tables, coded_tables,
 from stream_dp.study import BatchRelease, Study
 from stream_dp.study.group_releases import KEY_COLUMN
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
+from ..intake.group_tables import Members, PlacesTable
 from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
 
 TABLES = ("groups", "people")

@@ -46,8 +46,7 @@ from ..storage.snapshots import Snapshots
 from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Context, Facts, InputFacts
 
 if TYPE_CHECKING:
-    from ..intake.place_table import PlacesTable
-    from ..intake.roster import Members, Roster
+    from ..intake.group_tables import Members, PlacesTable, Roster
     from .batch_jobs import Jobs
 
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
@@ -351,7 +350,7 @@ def recovered_inputs(
     count_closed(context.facts, closes, accounting)
     if roster is None or hashes is None:
         return inputs, places
-    from ..intake.roster import Members  # only studies with groups need it
+    from ..intake.group_tables import Members  # only studies with groups need it
 
     slots = population.slots(hashes[:, 0], hashes[:, 1])
     if (slots < 0).any():

@@ -23,8 +23,7 @@ from stream_dp.release.published_tables import BatchCertificate, Provenance
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
+from ..intake.group_tables import Members, PlacesTable
 from . import event_jobs, household_jobs, people_jobs, sizes_jobs
 from .table_results import table_certificate
 

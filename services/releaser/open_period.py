@@ -1,7 +1,8 @@
 """The period that is open: its input on the way to the cut, and its close there.
 
 A close has parts. The process itself is one part, which reads the reports as they come (`Inputs`).
-Several parts are ordered from an aggregator once the cut is known (`OrderedParts`).
+Several parts are ordered from an aggregator once the cut is known (`OrderedParts`). Decided records
+are copied to the public log at their scheduled time or later.
 
 The gate of a period is drawn once, at the first cut of the period. Its journal entry is committed
 before anything follows from the draw: the close, or the wait for the operator. A crash between the
@@ -10,34 +11,148 @@ draw and the commit decides nothing. A held period has a second cut, at the oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Protocol
 
-from stream_dp.log.log import Log, Positions
+from stream_dp.log.log import Log, Positions, Writer
+from stream_dp.log.message import Message
 from stream_dp.population.cells import CellCounts
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import NoiseSource
+from stream_dp.release.certificate import CertifiedLedger
 from stream_dp.study import Study
 from stream_dp.study.period_gate import gate_charges, period_gate
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, REPORTS
 
 from ..intake.markers import FoundMarkers
-from ..process.events import Event, outstanding
+from ..process.events import KEY_CHANGED, Event, outstanding
 from ..process.heartbeats import Pulse
 from ..storage.close_orders import keep_files
 from ..storage.journal import ClosedPeriod, Entry
-from ..storage.journal_heads import GateHead, PeriodInput
+from ..storage.journal_heads import GateHead, PeriodInput, WeightsHead
+from ..storage.log_guard import LogGuard
 from ..storage.snapshots import Snapshots
 from . import decision
-from .answer_weights import AnswerWeights
+from .answer_topic import AnswerTopic, AnswerWeights
 from .batch_jobs import Jobs
-from .decision import ReleaseState
-from .publishing import Publisher
-from .releaser_facts import Context
+from .decision import ReleaseState, certified, certified_charges
+from .releaser_facts import Context, delayed_release_time
 from .releaser_role import Lookout, OwnedJournal
+
+
+@dataclass
+class Publisher:
+    """Publishes journal entries in their order.
+
+    writer: the one writer of the public log.
+    context: as in `Releaser`.
+    poll: seconds between two checks of the clock.
+    certified: the charges that certificates state.
+    guard: of both logs, asked before every publication.
+    meanwhile: called every `poll` seconds during a wait for a scheduled time.
+    answers: the topic of answers, where the service fills one.
+    """
+
+    study: Study
+    writer: Writer
+    context: Context
+    poll: float
+    certified: CertifiedLedger
+    guard: LogGuard
+    meanwhile: Callable[[], None]
+    answers: AnswerTopic | None = None
+
+    def follow(self, published: Sequence[Entry], chain: Sequence[Message]) -> None:
+        """Sets the public facts to those of published entries, and writes missing answers.
+
+        chain: the messages of the entries.
+        """
+        if self.answers is not None:
+            self.answers.catch_up(chain)
+        index = -1
+        for entry in published:
+            index += len(entry.published)
+            self._show(entry, index)
+
+    def _show(self, entry: Entry, index: int) -> None:
+        """Sets the public facts to the facts of an entry. index: of the entry's last message."""
+        self.certified = certified(self.certified, entry)
+        self.context.facts.released = max(entry.number, self.context.facts.released or 0)
+        self.context.facts.marked = {}
+        if index > self.context.facts.published.index:
+            time = self.study.periods.release_time(entry.number) if entry.number else None
+            messages = index - self.context.facts.published.index
+            self.context.facts.publish(messages, self.certified.spent, time)
+
+    def publish(self, entry: Entry, until_idle: bool) -> bool:
+        """Copies an entry's records to the public log, at the scheduled time or later.
+
+        False if the releaser is to stop, or until_idle not to wait, before that time.
+        """
+        if not entry.published:
+            self._show(entry, self.context.facts.published.index)
+            return True
+        self.context.facts.marked = entry.input.marked if entry.closes else {}
+        due = self._due(entry)
+        label = self.study.periods.labels[max(0, entry.number - 1)]
+        if due is not None:
+            self.context.facts.paused = True
+            try:
+                if not self._wait(due, until_idle, label):
+                    return False
+            finally:
+                self.context.facts.paused = False
+        self.context.at("publish")
+        self.guard.require()
+        records = entry.public_records()
+        self.writer.commit(records)
+        self.guard.published(entry.published)
+        self._show(entry, self.context.facts.published.index + len(entry.published))
+        self.context.at("published")
+        if self.answers is not None:
+            self.answers.add(records)
+            self.context.at("answered")
+        if (job := entry.result_of) is not None:
+            (charge,) = certified_charges(entry, self.study)
+            message = f"published the result of job {job}"
+            self.context.tell(
+                Event("job-published", message, label, release=charge.release, job=job)
+            )
+        elif isinstance(entry.head, WeightsHead):
+            message = f"published the weights of answers about {label}"
+            self.context.tell(Event("weights-published", message, label))
+        elif not entry.closes:
+            self.context.tell(KEY_CHANGED)
+        elif entry.number:
+            self.context.tell(Event("period-published", f"published {label}", label))
+        return True
+
+    def _due(self, entry: Entry) -> float | None:
+        """The time of publication in Unix seconds, independent of reports; None: at once.
+
+        That is a declared delay after the scheduled close, or after the last marker of the period.
+        """
+        periods = self.study.periods
+        if entry.number and periods.close != "marker":
+            return periods.release_time(entry.number)
+        return delayed_release_time(periods, entry.input.marked if entry.closes else {})
+
+    def _wait(self, moment: float, until_idle: bool, label: str) -> bool:
+        """Waits for a period's release. False if asked to stop, or not to wait, before that."""
+        reported = ""
+        while reason := self.context.clocks.before(moment):
+            if reason != reported:
+                event = Event("release-awaited", f"{label} goes out {reason}", period=label)
+                self.context.tell(event)
+                self.context.facts.wait(event)
+                reported = reason
+            self.meanwhile()
+            if until_idle or self.context.stop.wait(self.poll):
+                return False
+        return True
 
 
 class Parts(Protocol):

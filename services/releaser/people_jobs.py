@@ -38,8 +38,7 @@ from stream_dp.study import DataSetRelease, JointRelease, PeopleRelease, Study, 
 from stream_dp.study.table_releases import PastAnswer, TableRelease
 from stream_dp.study.topics import JOBS
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
+from ..intake.group_tables import Members, PlacesTable
 from ..storage.job_records import Job
 from ..storage.journal import Entry
 from .job_board import KNOWN

@@ -33,8 +33,7 @@ from stream_dp.release.study_plan import StudyPlan, plan_parts, study_plan
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Roster
+from ..intake.group_tables import PlacesTable, Roster
 from ..intake.table_topic import bound_table
 from ..storage import journal
 from ..storage.deployment import bind

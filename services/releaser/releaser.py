@@ -37,8 +37,7 @@ from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS, topics_of
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members, Roster
+from ..intake.group_tables import Members, PlacesTable, Roster
 from ..process import events
 from ..process.events import Event, outstanding
 from ..storage import journal, journal_checks, restored_logs
@@ -52,14 +51,12 @@ from ..storage.snapshots import Snapshots
 from ..storage.study_register import add_study, read_register
 from ..storage.witness import Sight, WitnessLog, owned_witness
 from . import decision, recovery
-from .answer_topic import AnswerTopic
-from .answer_weights import AnswerWeights, publish_weights
+from .answer_topic import AnswerTopic, AnswerWeights, publish_weights
 from .batch_jobs import Child, Jobs
 from .decision import ChainEnd
 from .input_reading import recovered_inputs
-from .open_period import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
+from .open_period import POLL, SOON, Ending, OpenPeriod, PeriodReading, Publisher, Recovered
 from .ordered_parts import Aggregation, OrderedParts
-from .publishing import Publisher
 from .recovery import released_panels
 from .releaser_facts import Context
 from .releaser_role import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal

@@ -30,8 +30,7 @@ from stream_dp.release.published_sizes import (
 from stream_dp.release.published_tables import Provenance, Tables
 from stream_dp.study import SizesRelease, Study
 
-from ..intake.place_table import PlacesTable
-from ..intake.roster import Members
+from ..intake.group_tables import Members, PlacesTable
 from .table_results import OTHER_RELEASE
 
 TABLES = ("sizes",)

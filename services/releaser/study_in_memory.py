@@ -25,14 +25,11 @@ from stream_dp.study import Study
 from stream_dp.study.study import checked_study
 from stream_dp.study.topics import CLOCK, REPORTS
 
-from ..intake.known_reports import KnownReports
+from ..intake.dead_letters import Placing, read_rejections, rejections_text
+from ..intake.group_files import RosterTables, read_places, read_roster
+from ..intake.group_tables import PlacesTable, Roster
 from ..intake.markers import close_marker
-from ..intake.place_files import read_places
-from ..intake.place_table import PlacesTable
-from ..intake.rejections import Placing, read_rejections, rejections_text
-from ..intake.roster import Roster
-from ..intake.roster_files import RosterTables, read_roster
-from ..intake.sending import encoded_reports
+from ..intake.sending import KnownReports, encoded_reports
 from ..intake.table_judging import fault_table, judge_tables, table_notices
 from ..intake.table_topic import commit_table
 from ..process.events import Event

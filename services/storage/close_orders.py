@@ -36,9 +36,9 @@ from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE
 from stream_dp.study.topics import MANIFESTS, ORDERS
 
+from .file_stores import InvalidSeal
 from .job_records import SnapshotFile
 from .journal import Entry
-from .sealed_files import InvalidSeal
 from .snapshots import Snapshots
 
 _READING, _LOST = b"/reading", b"/lost"  # the ends of keys

@@ -13,16 +13,30 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.log import Fenced, Log, Positions, Stored, TopicInfo, TopicLost
-from stream_dp.log.message import Message, check_whole, manifest_message, part_name
+from stream_dp.log.log import (
+    Fenced,
+    Forbidden,
+    Log,
+    LogError,
+    Missing,
+    Positions,
+    Stored,
+    TopicInfo,
+    TopicLost,
+    Unavailable,
+)
+from stream_dp.log.message import Message, check_whole, manifest_message, part_name, read_chain
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
+from . import journal, journal_checks
+from .deployment import Deployment
 from .journal import Entry, reports_topic
-from .journal_checks import check_declared, check_growth, check_identity
+from .journal_checks import check_declared, check_growth, check_identity, check_reports
 from .restored_logs import advice, check_files, moved_entry
 
 ASK = 30.0  # seconds between two questions while nothing happens
@@ -274,3 +288,53 @@ class LogGuard:
                 lost.append(f"{side.name(topic)}: the topic was {how}, and its records are lost")
         if lost:
             raise TopicLost(f"{lost[0]}; start again: the study goes on without them")
+
+
+def check_readable(deployment: Deployment, log: Log) -> None:
+    """Checks that the releaser will read the reports and markers that are written now.
+
+    Of a log that the sender has no right to read, the number of partitions alone is checked.
+
+    Raises Inconsistent if the logs are not those of the journal, if partitions were added that the
+    releaser does not read yet, or if the cluster deletes records; Unavailable.
+    """
+    entries, declared = list[Entry](), {REPORTS: deployment.run.partitions}
+    hidden = False
+    try:
+        entries = journal.read_heads(log)
+    except Forbidden:
+        hidden = True
+    except Missing:  # before the releaser's first start
+        pass
+    if entries:
+        check_reports(entries, log.describe(REPORTS))
+    check_partitions(log, declared, log.describe_all(declared))
+    if hidden:
+        return
+    if not entries:
+        with _if_permitted():
+            deployment.check_unpublished()
+        return
+    with _if_permitted(), closing(deployment.public(readonly=True)) as public:
+        _check_public(deployment, entries, log, public)
+    with _if_permitted():
+        check_hazards((log, {**declared, JOURNAL: 1}))
+
+
+def _check_public(deployment: Deployment, entries: Sequence[Entry], log: Log, public: Log) -> None:
+    """Raises Inconsistent if the public log is not the one that the journal decided."""
+    sides = (log, dict[str, int]()), (public, {RELEASES: 1})
+    check_logs(entries, sides, str(deployment.path))
+    published = read_chain(public, RELEASES, "public log")
+    journal_checks.check_public(entries, [message.hash for message in published])
+
+
+@contextmanager
+def _if_permitted() -> Iterator[None]:
+    """Leaves out a check without rights for this user or before its topics exist."""
+    try:
+        yield
+    except Unavailable:
+        raise
+    except LogError:
+        pass

@@ -20,8 +20,15 @@ from stream_dp.log.sealing import Keyring
 from stream_dp.population.population import Population
 
 from ..process.events import Event, Tell, ignore
-from .file_stores import UrlStore, file_store, put, write_draft
-from .sealed_files import InvalidSeal, open_sealed, write_sealed
+from .file_stores import (
+    InvalidSeal,
+    UrlStore,
+    file_store,
+    open_sealed,
+    put,
+    write_draft,
+    write_sealed,
+)
 
 _POPULATION = "period"  # the label of the population's snapshots
 _DAMAGED_PREFIX = "damaged-"  # begins the names of files that were set aside

@@ -25,7 +25,7 @@ from stream_dp.log.message import read_messages
 from stream_dp.planning import plan_result
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
-from stream_dp.services.commands import estimate, estimates, export
+from stream_dp.services.commands import estimate, export
 from stream_dp.services.commands.cli import main
 from stream_dp.services.monitor.figure_files import FIGURES
 from stream_dp.services.monitor.public_pages import public_pages
@@ -288,7 +288,7 @@ def test_tables_topics_and_notebooks(public: PublicLog) -> None:
 
 @pytest.fixture
 def command(public: PublicLog, monkeypatch, capsys):
-    for module in (estimate, estimates, export):
+    for module in (estimate, estimate, export):
         monkeypatch.setattr(module, "open_pinned", lambda *_: (public, None))
 
     def said(*words: str) -> str:

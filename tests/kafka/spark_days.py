@@ -17,7 +17,7 @@ from kit.studies import attribute, cumulative, joint, study_toml, toml_lines, wi
 from stream_dp.log.log import Record
 from stream_dp.log.message import parts_in_records
 from stream_dp.release.published_panels import read_estimates
-from stream_dp.services.intake.place_files import read_places
+from stream_dp.services.intake.group_files import read_places
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Engine, Processes

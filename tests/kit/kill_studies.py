@@ -18,8 +18,8 @@ from kit.parts_of_tables import RUN, TablesInParts
 from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml, window
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import NoiseSource
+from stream_dp.services.intake.group_files import read_places
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.place_files import read_places
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study.topics import REPORTS
 

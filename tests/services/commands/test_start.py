@@ -36,10 +36,9 @@ except SystemExit:
     assert {n for n in loaded if n.startswith("stream_dp.services.")} == {
         f"stream_dp.services.{name}"
         for name in (
-            *("commands", "commands.cli", "commands.command_line", "commands.begin_commands"),
-            *("commands.period_commands", "commands.look_commands", "commands.operate_commands"),
-            *("intake", "intake.options"),
-            *("process", "process.command_output", "process.pin_options"),
+            *("commands", "commands.cli", "commands.study_commands"),
+            *("commands.operate_commands", "intake", "intake.options"),
+            *("process", "process.command_output"),
         )
     }
     assert not HEAVY & loaded

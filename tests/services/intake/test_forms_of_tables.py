@@ -19,8 +19,7 @@ from kit.studies import attribute, small_study
 from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import NamedTable
 from stream_dp.population.tables import FileForm
-from stream_dp.services.intake.place_files import read_places
-from stream_dp.services.intake.roster_files import RosterTables, read_roster
+from stream_dp.services.intake.group_files import RosterTables, read_places, read_roster
 
 HOMES = small_study(
     name="homes",

@@ -11,8 +11,8 @@ from kit.households import HouseholdFolder, reports, roster
 import stream_dp.services.intake.table_topic as module
 from stream_dp.errors import UserError
 from stream_dp.log.log import Busy
+from stream_dp.services.intake.group_tables import Roster
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import read_table, send_table
 from stream_dp.study.topics import JOURNAL
 

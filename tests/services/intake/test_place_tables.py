@@ -15,9 +15,8 @@ from kit.studies import small_study
 import stream_dp
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services.intake.place_files import read_places
-from stream_dp.services.intake.place_table import PlacesTable
-from stream_dp.services.intake.roster import Roster
+from stream_dp.services.intake.group_files import read_places
+from stream_dp.services.intake.group_tables import PlacesTable, Roster
 from stream_dp.services.intake.table_topic import bound_table_of, commit_table, read_table
 from stream_dp.study import Study
 

@@ -16,7 +16,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.release.published_panels import WEIGHTS_TYPE
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser import answer_weights
+from stream_dp.services.releaser import answer_topic
 from stream_dp.services.storage.journal_heads import WeightsHead
 from stream_dp.study.topics import RELEASES
 from stream_dp.studyfile import load_study
@@ -107,7 +107,7 @@ def test_weights_that_fail_leave_the_releases(
     def fail(log: PublicLog) -> None:
         raise Inconsistent("no such counts")
 
-    monkeypatch.setattr(answer_weights, "missing_weights", fail)
+    monkeypatch.setattr(answer_topic, "missing_weights", fail)
     told: list[Any] = []
     assert sent.run(weights=True, tell=told.append)
     assert [event.message for event in told if event.name == "weights-failed"] == [

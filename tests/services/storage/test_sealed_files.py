@@ -11,8 +11,8 @@ import pytest
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.sealing import Keyring
-from stream_dp.services.storage import sealed_files
-from stream_dp.services.storage.sealed_files import InvalidSeal, open_sealed, write_sealed
+from stream_dp.services.storage import file_stores
+from stream_dp.services.storage.file_stores import InvalidSeal, open_sealed, write_sealed
 from stream_dp.services.storage.snapshots import Snapshots
 
 pytest.importorskip("cryptography")
@@ -25,7 +25,7 @@ PIECE, TAG = 64, 16
 @pytest.fixture
 def sealed(tmp_path, monkeypatch):
     """Writes a file in pieces of PIECE bytes, of the content that is given to it."""
-    monkeypatch.setattr(sealed_files, "_CHUNK_SIZE", PIECE)
+    monkeypatch.setattr(file_stores, "_CHUNK_SIZE", PIECE)
 
     def sealed(content, name="a.npz", keys=KEYS):
         path = tmp_path / name
@@ -78,7 +78,7 @@ def test_the_file_shows_nothing_and_differs_each_time(sealed):
     assert first != sealed(b"income 7000" * 20).read_bytes()
 
 
-HEAD = sealed_files._HEADER_SIZE
+HEAD = file_stores._HEADER_SIZE
 CHANGES = {
     "cut off at a piece": lambda data: data[: HEAD + 2 * (PIECE + TAG)],
     "cut off inside": lambda data: data[:-5],

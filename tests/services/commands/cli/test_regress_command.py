@@ -9,7 +9,7 @@ from kit.kinds_of_releases import published
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.services.commands import regress
+from stream_dp.services.commands import estimate
 from stream_dp.services.commands.cli import main
 from stream_dp.study.families import TABLE_FAMILIES, Kind
 
@@ -25,7 +25,7 @@ def by_command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -
 @pytest.fixture
 def public(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> PublicLog:
     log = published(request.param)
-    monkeypatch.setattr(regress, "open_pinned", lambda _, keep: (PublicLog(log, keep), None))
+    monkeypatch.setattr(estimate, "open_pinned", lambda _, keep: (PublicLog(log, keep), None))
     return PublicLog(log)
 
 

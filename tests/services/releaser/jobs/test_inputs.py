@@ -19,7 +19,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored
 from stream_dp.population.population import Population, slots_by_hash, symbols_of
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services.intake.roster import Members
+from stream_dp.services.intake.group_tables import Members
 from stream_dp.services.releaser import table_results as job_inputs
 from stream_dp.services.releaser.household_jobs import joined_tables
 from stream_dp.services.releaser.job_families import everybodys_tables
