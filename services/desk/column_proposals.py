@@ -39,20 +39,53 @@ _ANY = "{}"  # what differs in names of columns
 _NAMES = ("column", "name", "variable", "attribute")
 _VALUES = ("value", "code")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_SPECIAL = re.compile(r"-[0-9]+(?:\.0*)?|77+|88+|9+[0-9]?[6-9]", re.ASCII)
+_NO_ANSWER = re.compile(
+    r"^(missing|unknown|n/?a)\b|refus|no answer|don.?t know|applicable|not (asked|stated|known)",
+    re.IGNORECASE,
+)
 _PLAIN_LABEL = re.compile(r"[^\W_][^,|?&\"']{0,59}")  # that a list of answers can have
 
 
 def labelled_values(labels: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
     """By column, its labels; its codes where a label has a comma, or stands there twice.
 
+    A column has no entry if only codes of no answer have a label, such as -9 beside ages.
+
     labels: by column, the labels by code.
     """
     values = {}
     for column, named in labels.items():
+        if not _lists_answers(named):
+            continue
         texts = list(named.values())
         plain = all(_PLAIN_LABEL.fullmatch(text) and text != ABSENT for text in texts)
         values[column] = texts if plain and len(set(texts)) == len(texts) else list(named)
     return values
+
+
+def _is_answer(code: str, label: str) -> bool:
+    """Whether a code is an answer by its number and its label; -9, 77 and 998 are none."""
+    return not (_SPECIAL.fullmatch(code) or _NO_ANSWER.search(label))
+
+
+def _lists_answers(labels: Mapping[str, str]) -> bool:
+    """Whether labels list answers. Beside a number only its codes of no answer have labels."""
+    return sum(_is_answer(code, label) for code, label in labels.items()) > 1
+
+
+def labelled_example(labels: Mapping[str, str]) -> str:
+    """An example of values beside labelled codes, with the labels."""
+    shown = ", ".join(f"{code} = {label}" for code, label in islice(labels.items(), 6))
+    return f"{next(iter(labels))},0 to 10; labels: {shown}"
+
+
+def value_to_show(values: Sequence[int | str], labels: Mapping[str, str]) -> int | str:
+    """The value that figures show: of texts the first, of numbers the last, and an answer."""
+    silent = {text for pair in labels.items() if not _is_answer(*pair) for text in pair}
+    answers = [v for v in values if str(v) not in silent] if silent else values
+    shown = answers or values
+    return shown[-1 if isinstance(shown[-1], int) else 0]
 
 
 def known_coding(
@@ -84,7 +117,8 @@ def codebook_values(path: Path) -> dict[str, list[str]]:
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     if is_labelled(path):
-        return {column: list(named) for column, named in file_labels(path).values.items()}
+        named = file_labels(path).values
+        return {column: [*codes] for column, codes in named.items() if _lists_answers(codes)}
     if path.suffix.lower() == ".xml":
         return _documented_values(path)
     with readable(path), path.open(encoding="utf-8-sig", newline="") as file:

@@ -26,7 +26,9 @@ from .column_proposals import (
     TableHeader,
     attribute_names,
     known_coding,
+    labelled_example,
     study_name,
+    value_to_show,
 )
 from .declared_columns import MOST_LISTED, DeclaredColumn
 from .repeated_ids import NO_REPEATED_IDS, RepeatedIds
@@ -166,10 +168,10 @@ class Column:
 
     @property
     def interest(self) -> int | str:
-        """The value that figures show: the counted one, of texts the first, of numbers the last."""
+        """The value that figures show: the counted one, or the proposed one."""
         if self.event != NONE:
             return self.listed[self.texts.index(self.event)]
-        return self.values[-1 if isinstance(self.values[-1], int) else 0]
+        return value_to_show(self.values, self.labels)
 
     def declaration(self) -> Json:
         """The attribute in a study file."""
@@ -184,7 +186,8 @@ class Column:
         declared: Json = {"values": self.listed}
         if self.source:
             declared["values_from"] = self.source
-        if self.interest != self.listed[-1]:
+        # Without `interest` a label of more than two values is the attribute's.
+        if (self.label != NONE and len(self.listed) != 2) or self.interest != self.listed[-1]:
             declared["interest"] = self.interest
         if self.label != NONE:
             declared["label"] = self.label
@@ -391,8 +394,7 @@ def asked_columns(
     form: Form, table: SourceTable, layout: Layout, sending: Sending, *, complete: bool
 ) -> list[Column]:
     """Asks about each published column."""
-    columns = []
-    alone = layout.is_flat and len(layout.attributes) == 1
+    columns, alone = [], layout.is_flat and len(layout.attributes) == 1
 
     def read(answer: str) -> Values:
         values, special = _values(answer)
@@ -406,9 +408,10 @@ def asked_columns(
     for name_of_column, name in layout.attributes.items():
         proposed = table.header.of_column(table.values, name_of_column) or []
         named = table.header.of_column(table.labels, name_of_column) or {}
+        example = "yes,no or 0 to 10" if proposed or not named else labelled_example(named)
         values, special = form.ask(
             f"{name_of_column}: values",
-            f"Values of '{name_of_column}', such as yes,no or 0 to 10",
+            f"Values of '{name_of_column}', such as {example}",
             read,
             _STAND_IN,
             proposal=joined(proposed) if len(proposed) <= MOST_VALUES else "",
@@ -417,11 +420,9 @@ def asked_columns(
         texts = [str(value) for value in (*special, *values)] if few else []
         if coding := known_coding(named, proposed, texts):
             sending.codings.setdefault(coding, []).append(name)
-        choices = [*texts, ABSENT, LAST]
-        question = f"An empty answer to '{name_of_column}' means"
+        question, choices = f"An empty answer to '{name_of_column}' means", [*texts, ABSENT, LAST]
         proposal = LAST if complete else ABSENT
         missing = form.choose(f"{name_of_column}: empty", question, choices, proposal)
-        source = table.sources.get(name_of_column)
         columns.append(
             Column(
                 name_of_column,
@@ -430,7 +431,7 @@ def asked_columns(
                 named,
                 values,
                 missing,
-                source if {*texts} <= {*proposed} else None,
+                table.sources.get(name_of_column) if {*texts} <= {*proposed} else None,
                 special=special,
             )
         )

@@ -13,7 +13,7 @@ from stream_dp.population.tables import FileForm
 from stream_dp.services.desk.answers_form import Form, joined, listed
 from stream_dp.services.desk.column_proposals import TableHeader, codebook_values, labelled_values
 from stream_dp.services.desk.draft import Draft, drafted
-from stream_dp.services.desk.draft_columns import SourceTable
+from stream_dp.services.desk.draft_columns import Column, SourceTable
 from stream_dp.services.desk.init import asked_form, form_options
 from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
@@ -139,6 +139,51 @@ def test_labels_are_proposed_where_a_list_can_have_them() -> None:
         "c": ["1", "2"],
         "d": ["0", "1"],
     }
+
+
+@pytest.mark.parametrize("codes", ["-9", "-9,-8,-1", "97,98,99", "77,88,99", "996,998,-1", "-9,0"])
+def test_labels_of_codes_of_no_answer_are_no_list_of_values(codes: str, tmp_path: Path) -> None:
+    """As of ages: the numbers themselves have no labels, and would all be refused."""
+    named = {code: f"reason {code}" for code in codes.split(",")}
+    assert labelled_values({"age": named}) == {}
+    full = {**named, "1": "employed", "2": "retired"}
+    assert labelled_values({"work": full}) == {"work": [*full.values()]}
+    pandas, pyreadstat = pytest.importorskip("pandas"), pytest.importorskip("pyreadstat")
+    path = tmp_path / "panel.dta"
+    labels = {"age": {int(code): text for code, text in named.items()}}
+    pyreadstat.write_dta(pandas.DataFrame({"age": [40]}), path, variable_value_labels=labels)
+    assert codebook_values(path) == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "values", "shown"),
+    [
+        ({"-9": "missing", "1": "male"}, ["missing", "male"], "male"),
+        ({"1": "no", "2": "yes", "8": "don't know", "99": "x"}, [1, 2, 8, 99], 2),
+        ({"1": "Refused", "2": "Yes"}, ["Refused", "Yes"], "Yes"),
+        ({"-9": "missing"}, [-9], -9),
+        ({}, [1, 2, 99], 99),
+    ],
+)
+def test_figures_show_an_answer(labels, values, shown) -> None:
+    column = Column("a", "a", "", labels, values, "absent", None)
+    assert column.interest == shown
+
+
+def test_a_label_of_a_value_is_no_title_of_its_attribute() -> None:
+    """Of several values the last is the value of interest, and its label is not the attribute's."""
+
+    def declared(*values: int) -> dict:
+        labels = {str(value): f"label {value}" for value in values}
+        return Column("a", "a", "", labels, values, "absent", None, label="label").declaration()
+
+    assert declared(-9, 1, 2) == {
+        "values": [-9, 1, 2],
+        "interest": 2,
+        "label": "label",
+        "missing": "absent",
+    }
+    assert "interest" not in declared(0, 1)
 
 
 def test_a_codebook_in_ddi(tmp_path: Path) -> None:
