@@ -47,18 +47,8 @@ def from_tables(
     lines += missing_columns("people", person_rows.column_names, needed)
     if lines:
         raise UserError(lines)
-
     keys, person_keys = text_column(group_rows, key_group), text_column(person_rows, key_person)
-    for name, column in (("groups", keys), ("people", person_keys)):
-        if column.null_count:
-            lines.append(f"{name}: {_many(column.null_count, 'row')} without a key")
-    if len(keys.drop_null().unique()) < len(keys) - keys.null_count:
-        counts = keys.drop_null().value_counts()
-        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-        lines.append(
-            f"groups: {_many(len(repeated), 'key')} there more than once, such as {repeated[0]}"
-        )
-    if lines:
+    if lines := _key_faults(keys, person_keys):
         raise UserError(lines)
 
     group_of = pc.index_in(person_keys, keys).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -68,22 +58,8 @@ def from_tables(
         example = person_keys[lost[0]]
         lines.append(f"people: {_many(len(lost), 'row')} of no group, such as {example}")
     sizes = np.bincount(group_of[group_of >= 0], minlength=len(keys))
-    empty, large = np.flatnonzero(sizes < 1), np.flatnonzero(sizes > domain.most)
-    if len(empty):
-        lines.append(f"groups: {_many(len(empty), 'group')} without members,{_such(keys, empty)}")
-    if len(large):
-        lines.append(
-            f"groups: {_many(len(large), 'group')} of more than {domain.most} members,"
-            f"{_such(keys, large)}"
-        )
-    if size is not None:
-        agrees = pc.equal(integer_column(group_rows, size), pa.array(sizes)).fill_null(False)
-        differ = np.flatnonzero(~agrees.to_numpy(zero_copy_only=False))
-        if len(differ):
-            lines.append(
-                f"groups: {_many(len(differ), 'group')} with another number of members than"
-                f" '{size}' says,{_such(keys, differ)}"
-            )
+    stated = None if size is None else integer_column(group_rows, size)
+    lines += _size_faults(keys, sizes, domain.most, size, stated)
     group_codes, faults = _codes("groups", domain.group, group_rows, keys)
     person_codes, person_faults = _codes("people", domain.person, person_rows, person_keys)
     lines += faults + person_faults
@@ -95,6 +71,48 @@ def from_tables(
     order = np.argsort(group_of, kind="stable")
     with_size = np.column_stack([group_codes, sizes - 1])
     return Hierarchy(domain, with_size, person_codes[order], group_of[order])
+
+
+def _key_faults(keys: pa.Array, person_keys: pa.Array) -> list[str]:
+    """A line for each kind of fault of the keys of groups, and of people's keys."""
+    lines = list[str]()
+    for name, column in (("groups", keys), ("people", person_keys)):
+        if column.null_count:
+            lines.append(f"{name}: {_many(column.null_count, 'row')} without a key")
+    if len(keys.drop_null().unique()) < len(keys) - keys.null_count:
+        counts = keys.drop_null().value_counts()
+        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        lines.append(
+            f"groups: {_many(len(repeated), 'key')} there more than once, such as {repeated[0]}"
+        )
+    return lines
+
+
+def _size_faults(
+    keys: pa.Array, sizes: Int64Array, most: int, name: str | None, stated: pa.Array | None
+) -> list[str]:
+    """A line for each kind of fault of the sizes of groups.
+
+    sizes: the numbers of members. most: of them.
+    name, stated: the column with the number of members; None without one.
+    """
+    lines = list[str]()
+    empty, large = np.flatnonzero(sizes < 1), np.flatnonzero(sizes > most)
+    if len(empty):
+        lines.append(f"groups: {_many(len(empty), 'group')} without members,{_such(keys, empty)}")
+    if len(large):
+        lines.append(
+            f"groups: {_many(len(large), 'group')} of more than {most} members,{_such(keys, large)}"
+        )
+    if stated is not None:
+        agrees = pc.equal(stated, pa.array(sizes)).fill_null(False)
+        differ = np.flatnonzero(~agrees.to_numpy(zero_copy_only=False))
+        if len(differ):
+            lines.append(
+                f"groups: {_many(len(differ), 'group')} with another number of members than"
+                f" '{name}' says,{_such(keys, differ)}"
+            )
+    return lines
 
 
 def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:

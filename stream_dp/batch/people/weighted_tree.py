@@ -140,17 +140,22 @@ def _exchange(
     fractions: Floats,
     marginals: Sequence[Wanted],
 ) -> None:
-    """Exchanges rows that are rounded up and down. up: (rows,), changed in place."""
-    apart = [np.bincount(m.cells, up - fractions, len(m.target)) for m in marginals]
-    loss, at_once = (
-        sum(float(d @ d) for d in apart),
-        max(1, min(int(up.sum()), _LOOKED_AT // 2) // 20),
-    )
+    """Exchanges rows that are rounded up and down, as long as marginals come nearer.
+
+    With d the counts of a marginal's cells less the expected ones, the loss is the sum of d'd. A
+    row in cell c adds 2 d_c + 1 to it when it goes up, so that rows with the largest sum of d_c go
+    down, and those with the least go up. Half as many at once are tried when the loss rises.
+
+    up: (rows,), changed in place. fractions: (rows,) of the expected times.
+    """
+    distances = [np.bincount(m.cells, up - fractions, len(m.target)) for m in marginals]
+    loss = sum(float(d @ d) for d in distances)
+    at_once = max(1, min(int(up.sum()), _LOOKED_AT // 2) // 20)
     every = np.flatnonzero(fractions > 0)
     for _ in range(_EXCHANGES):
         free = every if len(every) <= _LOOKED_AT else rng.choice(every, _LOOKED_AT, replace=False)
         pull = np.zeros(len(free))
-        for distance, m in zip(apart, marginals, strict=True):
+        for distance, m in zip(distances, marginals, strict=True):
             pull += distance[m.cells[free]]
         pull += rng.random(len(free)) * 1e-3
         is_up = up[free]
@@ -163,11 +168,11 @@ def _exchange(
             distance
             - np.bincount(m.cells[down], minlength=len(distance))
             + np.bincount(m.cells[raised], minlength=len(distance))
-            for distance, m in zip(apart, marginals, strict=True)
+            for distance, m in zip(distances, marginals, strict=True)
         ]
         after = sum(float(d @ d) for d in changed)
         if after < loss:
-            apart, loss = changed, after
+            distances, loss = changed, after
             up[down], up[raised] = False, True
         elif at_once == 1:
             break

@@ -17,6 +17,7 @@ from stream_dp.release.answer import Answer, MeasuredRegion
 from stream_dp.study.call_arguments import Number, exact_rho
 from stream_dp.study.place_releases import MOST_SIZE, NOTHING_TO_PROTECT, RELATIONS
 
+from ..data.domain import Int64Array
 from ..data.hierarchy_tables import text_column
 from ..synthesizer import FitContext
 from .histogram import Regions, Sizes
@@ -194,17 +195,37 @@ def fit_sizes(
     tree, leaves = counted_regions(arrow_table(counts, "counts"), regions)
     if (rho is None) == (epsilon is None):
         raise UserError("rho, epsilon: give one of the two")
-    depth = tree.depth
     name, pure = ("rho", False) if epsilon is None else ("epsilon", True)
     total = exact_rho(name, rho if epsilon is None else epsilon)
-    parts = parts if parts is not None else [1] * depth
+    parts = parts if parts is not None else [1] * tree.depth
+    _require_parts(parts, tree.depth)
+    candidates = _candidate_methods(
+        methods if methods is not None else default_methods(tree), tree.depth, pure=pure
+    )
+    levels = tuple(
+        level_plan(neighbours, names, total * weight / sum(parts), pure=pure)
+        for names, weight in zip(candidates, parts, strict=True)
+    )
+    plan = SizesPlan(tree, largest, levels)
+    require_feasible(plan)
+    noise = noise_source(simulation_seed)
+    return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))
+
+
+def _require_parts(parts: Sequence[int], depth: int) -> None:
+    """Raises UserError unless there is a positive whole number for each level."""
     if (
         not isinstance(parts, Sequence)
         or len(parts) != depth
-        or any(not isinstance(p, int) or p < 1 for p in parts)
+        or any(not isinstance(part, int) or part < 1 for part in parts)
     ):
         raise UserError(f"parts: give {depth} whole numbers from 1 on, the root's first")
-    declared = methods if methods is not None else default_methods(tree)
+
+
+def _candidate_methods(
+    declared: Sequence[str | Sequence[str]], depth: int, *, pure: bool
+) -> list[tuple[str, ...]]:
+    """The methods of each level, of which one is chosen. Raises UserError."""
     if not isinstance(declared, Sequence) or len(declared) != depth:
         raise UserError(f"methods: give {depth} of them, the root's first")
     candidates = [(level,) if isinstance(level, str) else tuple(level) for level in declared]
@@ -214,14 +235,7 @@ def fit_sizes(
         raise UserError("methods: give at least one method for each level, each once")
     if pure and any(len(level) > 1 for level in candidates):
         raise UserError("methods: a choice between several needs rho instead of epsilon")
-    levels = tuple(
-        level_plan(neighbours, names, total * weight / sum(parts), pure=pure)
-        for names, weight in zip(candidates, parts, strict=True)
-    )
-    plan = SizesPlan(tree, largest, levels)
-    require_feasible(plan)
-    noise = noise_source(simulation_seed)
-    return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))
+    return candidates
 
 
 def require_feasible(plan: SizesPlan) -> None:
@@ -241,6 +255,27 @@ def counted_regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, 
     counts: columns `size` and `groups`, and those of the regions: so many groups of that size.
     Raises UserError.
     """
+    texts, sizes, groups = _checked_counts(counts, columns)
+    coded = [text.dictionary_encode() for text in texts]
+    codes = np.stack([c.indices.to_numpy() for c in coded], axis=1)  # (rows, levels)
+    paths, leaf = np.unique(codes, axis=0, return_inverse=True)
+    order = np.argsort(leaf.ravel(), kind="stable")  # rows by leaf
+    ends = np.searchsorted(leaf.ravel()[order], np.arange(len(paths) + 1))
+    values = [c.dictionary.to_pylist() for c in coded]
+    leaves = {
+        tuple(v[code] for v, code in zip(values, path.tolist(), strict=True)): Sizes.of(
+            sizes[order[first:end]], groups[order[first:end]]
+        )
+        for path, first, end in zip(paths, ends[:-1], ends[1:], strict=True)
+    }
+    tree = Regions.of(columns, {path: leaf_sizes.total for path, leaf_sizes in leaves.items()})
+    return tree, [leaves[path] for path in tree.leaves]
+
+
+def _checked_counts(
+    counts: pa.Table, columns: Sequence[str]
+) -> tuple[list[pa.Array], Int64Array, Int64Array]:
+    """The columns of regions as texts, and the sizes and groups (rows,). Raises UserError."""
     reserved = {"level", "size", "groups", "entry", "value", "variance"}
     listed = isinstance(columns, Sequence) and not isinstance(columns, str)
     if not listed or not columns or len({*columns}) < len(columns) or reserved & {*columns}:
@@ -267,17 +302,4 @@ def counted_regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, 
         raise UserError(lines)
     if not len(counts):
         raise UserError("counts: no rows")
-    coded = [text.dictionary_encode() for text in texts]
-    codes = np.stack([c.indices.to_numpy() for c in coded], axis=1)
-    paths, leaf = np.unique(codes, axis=0, return_inverse=True)
-    order = np.argsort(leaf.ravel(), kind="stable")
-    ends = np.searchsorted(leaf.ravel()[order], np.arange(len(paths) + 1))
-    values = [c.dictionary.to_pylist() for c in coded]
-    leaves = {
-        tuple(v[code] for v, code in zip(values, path.tolist(), strict=True)): Sizes.of(
-            numbers["size"][order[first:end]], numbers["groups"][order[first:end]]
-        )
-        for path, first, end in zip(paths, ends[:-1], ends[1:], strict=True)
-    }
-    tree = Regions.of(columns, {path: sizes.total for path, sizes in leaves.items()})
-    return tree, [leaves[path] for path in tree.leaves]
+    return texts, numbers["size"], numbers["groups"]
