@@ -243,6 +243,8 @@ def test_the_lower_bound_is_below_every_measurement():
                 assert moving.lower_bound_ratio >= 1 - 1e-9
     assert cumulative(37).lower_bound_ratio is None
     assert 1 < cumulative(60).lower_bound_ratio < 1.25
+    assert 1 < cumulative(120).lower_bound_ratio < 1.2
+    assert 1 < cumulative(120, "replace_one").lower_bound_ratio < 1.32
 
 
 @pytest.mark.parametrize("pairs", [False, True])
