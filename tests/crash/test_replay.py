@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,20 +143,27 @@ def test_sent_first_and_closed_afterwards_or_period_by_period(
     assert [p.reasons() for p in (first, gradual, stopped)] == [last[0]["rejected"]] * 3
 
 
-@pytest.mark.parametrize("step", ["closed", "committed", "published", "cleaned"])
-def test_one_marker_for_the_full_horizon_outlives_a_kill(
-    step: str, places: Iterator[StudyFolder]
-) -> None:
-    calm = KilledReleaser(next(places))
+@pytest.fixture(scope="module")
+def closed_at_once(memory: Path) -> tuple[StudyFolder, list[dict[str, Any]]]:
+    """A place where one marker follows all reports, and what is decided without a kill."""
+    sent = StudyFolder(memory / "sent", TEXT)
     for records in in_time():
-        calm.place.send(records)
-    calm.place.send(markers(PERIODS))
-    sent = calm.place.copy(calm.place.folder.with_name("sent"))
+        sent.send(records)
+    sent.send(markers(PERIODS))
+    calm = KilledReleaser(sent.copy(memory / "calm"))
     assert calm.run()
     expected = decided(calm.place.entries())
     check(calm, expected)
+    return sent, expected
+
+
+@pytest.mark.parametrize("step", ["closed", "committed", "published", "cleaned"])
+def test_one_marker_for_the_full_horizon_outlives_a_kill(
+    step: str, closed_at_once: tuple[StudyFolder, list[dict[str, Any]]], memory: Path
+) -> None:
+    sent, expected = closed_at_once
     for call in range(0, PERIODS, 2):
-        killed = KilledReleaser(sent.copy(sent.folder.with_name(f"killed-{call}")))
+        killed = KilledReleaser(sent.copy(memory / f"{step}-{call}"))
         assert not killed.run_to(call, step)
         assert killed.run()
         check(killed, expected)

@@ -70,12 +70,16 @@ class PartsFolder(StudyFolder):
         return super().releaser(**{"aggregation": parts, **how})
 
     def aggregate(self, *, processes: int = 1, most: int = 1 << 18, **how: Any) -> None:
-        """Answers every order that is open, with its tasks in this process by default."""
+        """Answers every order that is open, with its tasks in this process by default.
+
+        Other processes begin as copies before the log is open, as the command begins them.
+        """
         study, _ = load_study(self.file)
+        engine = how.pop("engine", None) or Processes(processes, most)
+        engine.begin()
         with self.log() as log:
             snapshots = Snapshots("small-snapshots", self.folder)
-            how = {"engine": Processes(processes, most), **how}
-            Aggregator(self.file, study, log, snapshots, **how).run(until_idle=True)
+            Aggregator(self.file, study, log, snapshots, engine=engine, **how).run(until_idle=True)
 
     def run(self, *, aggregator: dict[str, Any] | None = None, **how: Any) -> bool:
         """Runs the releaser and an aggregator in turn until nothing is left to do."""

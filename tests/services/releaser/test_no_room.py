@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from kit.households import TEXT, HouseholdFolder
 from kit.killed import in_memory
-from kit.panels import LABELS, StudyFolder, decided, script
+from kit.panels import LABELS, StudyFolder, decided, declaration, script
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import LogError, Unavailable
@@ -98,18 +98,23 @@ def memory() -> Iterator[Path]:
         yield folder
 
 
-def sent(folder: Path) -> StudyFolder:
-    place = StudyFolder(folder)
-    for records in script():
+def sent(folder: Path, periods: int = 5) -> StudyFolder:
+    place = StudyFolder(folder, declaration(periods=periods))
+    for records in script(periods):
         place.send(records)
     return place
+
+
+def sent_briefly(folder: Path) -> StudyFolder:
+    """A study whose second period is closed with one before it, and one after it."""
+    return sent(folder, 3)
 
 
 @pytest.fixture(scope="module")
 def steps(memory: Path, fixed: None) -> list[str]:
     """The steps of a run, in order, and the entries that it decides."""
     seen: list[str] = []
-    place = sent(memory / "plain")
+    place = sent_briefly(memory / "plain")
     assert place.run(at=seen.append)
     return seen
 
@@ -125,7 +130,7 @@ def fixed() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def expected(memory: Path, steps: list[str]) -> list[dict[str, object]]:
-    return decided(StudyFolder(memory / "plain").entries())
+    return decided(StudyFolder(memory / "plain", declaration(periods=3)).entries())
 
 
 def stopped(place: StudyFolder, at: Callable[[str], None]) -> Exception | None:
@@ -163,7 +168,7 @@ def test_a_full_disk_at_every_step(
     assert {"drawn", "commit", "committed", "publish", "snapshot", "closed"} <= set(names)
     failed = 0
     for name in names:
-        place = sent(disk / "study")
+        place = sent_briefly(disk / "study")
         calls = 0
 
         def at(step: str, name: str = name) -> None:
@@ -192,7 +197,7 @@ def test_files_that_may_not_grow(
     memory: Path, expected: list[dict[str, object]], size: int
 ) -> None:
     """A limit of the system simulates a full disk, wherever the first write fails."""
-    place = sent(memory / f"limit-{size}")
+    place = sent_briefly(memory / f"limit-{size}")
     for _ in range(2):
         with no_growth(size):
             assert stopped(place, lambda step: None) is not None
