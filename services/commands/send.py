@@ -16,6 +16,8 @@ from stream_dp.population.cells import Reason
 from stream_dp.study import Study
 
 from ..intake.accepted_readings import AcceptedReading
+from ..intake.group_tables import send_table as send_operator_table
+from ..intake.group_tables import study_with_places
 from ..intake.options import file_form, roster_tables
 from ..intake.sending import known_reports, require_plain_reports, send_table, withdraw_cells
 from ..intake.table_judging import (
@@ -28,8 +30,6 @@ from ..intake.table_judging import (
     repeated_cells,
     table_notices,
 )
-from ..intake.table_topic import send_table as send_operator_table
-from ..intake.table_topic import study_with_places
 from ..process.command_output import BAD_INPUT, Output, say
 from ..storage.deployment import Deployment
 

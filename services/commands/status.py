@@ -21,8 +21,8 @@ from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
+from ..intake.group_tables import has_table
 from ..intake.markers import has_close_markers
-from ..intake.table_topic import has_table
 from ..process.command_output import Output
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
 from ..releaser.job_board import JobBoard, JobState, job_states

@@ -42,12 +42,11 @@ from ..intake.dead_letters import (
     totals,
 )
 from ..intake.group_files import RosterTables, read_places, read_roster
-from ..intake.group_tables import PlacesTable
+from ..intake.group_tables import PlacesTable, commit_table
 from ..intake.markers import close_marker
 from ..intake.options import roster_tables
 from ..intake.sending import KnownReports, encoded_reports, require_plain_reports
 from ..intake.table_judging import fault_advice, judge_tables, table_notices
-from ..intake.table_topic import commit_table
 from ..monitor.study_page import study_page
 from ..process.command_output import Output
 from ..releaser.releaser import Releaser

@@ -37,8 +37,8 @@ from ..storage import journal
 from ..storage.deployment import Deployment, bind
 from ..storage.log_guard import check_readable
 from .dead_letters import source_header
+from .group_tables import study_with_places
 from .markers import has_close_markers
-from .table_topic import study_with_places
 
 _DIGEST = 16  # bytes of a cell's hash: two cells that share one do not occur
 

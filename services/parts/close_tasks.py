@@ -37,16 +37,15 @@ from stream_dp.population.population_parts import (
     returning_part,
 )
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.population.schema_use import ReadAs
+from stream_dp.population.shapes.record_contents import ReadAs
 from stream_dp.release.arrow_parts import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS
 
 from ..intake.dead_letters import refuse_records
-from ..intake.group_tables import PlacesTable, Roster
+from ..intake.group_tables import PlacesTable, Roster, bound_table_of
 from ..intake.input_decoders import decoder_maker
 from ..intake.markers import MarkerReader
-from ..intake.table_topic import bound_table_of
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.table_results import save_tables
 from ..storage import journal_checks

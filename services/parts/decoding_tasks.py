@@ -26,7 +26,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import stop_following
 from stream_dp.log.message import canonical
 from stream_dp.population.population_parts import ReturningPart
-from stream_dp.population.schema_use import ReadAs, SchemaUse
+from stream_dp.population.shapes.record_contents import ReadAs, SchemaUse
 from stream_dp.study.topics import JOURNAL
 
 from ..storage import journal

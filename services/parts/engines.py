@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_dp.population.cells import Part, Reason
 from stream_dp.population.population_parts import ReturningPart
-from stream_dp.population.schema_use import ReadAs
+from stream_dp.population.shapes.record_contents import ReadAs
 
 from ..storage.close_orders import Order, OrderBoard, PartFile
 from .close_tasks import Closing, MembersOfPart, Source, Written

@@ -24,7 +24,7 @@ from stream_dp.errors import UserError, missing_extra
 from stream_dp.log.log import NEVER, Log
 from stream_dp.population.cells import Reason
 from stream_dp.population.population_parts import ReturningPart
-from stream_dp.population.schema_use import ReadAs
+from stream_dp.population.shapes.record_contents import ReadAs
 from stream_dp.study.topics import REPORTS
 
 from ..storage.close_orders import Order, OrderBoard

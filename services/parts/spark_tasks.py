@@ -20,7 +20,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Unavailable
 from stream_dp.population.cells import Reason
 from stream_dp.population.population_parts import ReturningPart
-from stream_dp.population.schema_use import ReadAs
+from stream_dp.population.shapes.record_contents import ReadAs
 
 from .close_tasks import Closing, Decoded, MembersOfPart, Range, Source, Written, decode
 

@@ -115,7 +115,7 @@ def _declared_table(log: Log, study: Study, bound: str | None) -> Roster | Place
     """The table of groups or of places, see `bound_table`."""
     if study.groups is None and study.places is None:
         return None
-    from ..intake.table_topic import bound_table
+    from ..intake.group_tables import bound_table
 
     return bound_table(log, study, bound)
 

@@ -14,7 +14,7 @@ from stream_dp.log.log import NEVER, Log, Positions, Unavailable
 from stream_dp.population.cells import CellCounts, Part
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import CHANGED_INPUT
-from stream_dp.population.schema_use import ReadAs, SchemaUse
+from stream_dp.population.shapes.record_contents import ReadAs, SchemaUse
 from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE
 from stream_dp.study.topics import MANIFESTS, REPORTS

@@ -33,8 +33,7 @@ from stream_dp.release.study_plan import StudyPlan, plan_parts, study_plan
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
-from ..intake.group_tables import PlacesTable, Roster
-from ..intake.table_topic import bound_table
+from ..intake.group_tables import PlacesTable, Roster, bound_table
 from ..storage import journal
 from ..storage.deployment import bind
 from ..storage.journal import DESIGN, Entry

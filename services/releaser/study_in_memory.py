@@ -27,11 +27,10 @@ from stream_dp.study.topics import CLOCK, REPORTS
 
 from ..intake.dead_letters import Placing, read_rejections, rejections_text
 from ..intake.group_files import RosterTables, read_places, read_roster
-from ..intake.group_tables import PlacesTable, Roster
+from ..intake.group_tables import PlacesTable, Roster, commit_table
 from ..intake.markers import close_marker
 from ..intake.sending import KnownReports, encoded_reports
 from ..intake.table_judging import fault_table, judge_tables, table_notices
-from ..intake.table_topic import commit_table
 from ..process.events import Event
 from ..storage.snapshots import Snapshots
 from .releaser import Releaser

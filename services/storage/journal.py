@@ -34,7 +34,7 @@ from stream_dp.log.message import (
     read_part,
     read_parts,
 )
-from stream_dp.population.schema_use import ReadAs
+from stream_dp.population.shapes.record_contents import ReadAs
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL

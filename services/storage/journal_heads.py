@@ -19,7 +19,7 @@ from stream_dp.log.log import Record
 from stream_dp.log.message import Message, message_records, split_part
 from stream_dp.log.signing import SigningKey
 from stream_dp.population.cells import Answering, CellCounts
-from stream_dp.population.schema_use import ReadAs, SchemaUse
+from stream_dp.population.shapes.record_contents import ReadAs, SchemaUse
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
 

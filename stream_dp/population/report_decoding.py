@@ -37,7 +37,7 @@ from .report_judging import (
     whole_number,
     whole_refusal,
 )
-from .schema_use import ReadAs
+from .shapes.record_contents import ReadAs
 
 _FEW = 16  # fewer ids are hashed without a look-up, which would take longer
 

@@ -18,7 +18,7 @@ from stream_dp.log.log import Record
 from stream_dp.log.message import parts_in_records
 from stream_dp.release.published_panels import read_estimates
 from stream_dp.services.intake.group_files import read_places
-from stream_dp.services.intake.table_topic import send_table
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Engine, Processes
 from stream_dp.services.parts.spark_engine import Spark

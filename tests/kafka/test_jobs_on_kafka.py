@@ -17,9 +17,8 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.log import Fenced, following
 from stream_dp.planning.plan import Plan
-from stream_dp.services.intake.group_tables import Roster
+from stream_dp.services.intake.group_tables import Roster, read_table, send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import read_table, send_table
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment

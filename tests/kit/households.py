@@ -32,9 +32,8 @@ from stream_dp.client import PublicLog
 from stream_dp.log.log import Log, Record
 from stream_dp.planning.plan import Plan, plan_study
 from stream_dp.privacy.noise import Draw, Measurements, SystemNoise, system_entropy
-from stream_dp.services.intake.group_tables import Roster
+from stream_dp.services.intake.group_tables import Roster, send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.releaser import household_jobs
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.worker import Worker

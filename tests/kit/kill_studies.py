@@ -19,8 +19,8 @@ from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.services.intake.group_files import read_places
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study.topics import REPORTS
 
 PERIODS, PEOPLE, LATE = 3, 40, 8  # LATE newcomers in each period

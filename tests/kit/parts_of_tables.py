@@ -17,10 +17,9 @@ from kit.parts import in_parts
 from kit.studies import MARKER, MONTHS, attribute, on_kafka, study_toml, window
 from stream_dp.log.log import Record
 from stream_dp.services.intake.group_files import read_places
-from stream_dp.services.intake.group_tables import Roster
+from stream_dp.services.intake.group_tables import Roster, send_table
 from stream_dp.services.intake.markers import MARKER as MARK
 from stream_dp.services.intake.markers import announce_markers, close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Processes
 from stream_dp.services.releaser.ordered_parts import Aggregation

@@ -15,8 +15,8 @@ from stream_dp.batch.synthesizer import FORMAT
 from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.commands.cli import main
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.process.heartbeats import new_heartbeat
 from stream_dp.services.releaser.fit_transcript import Lease, lease_record
 from stream_dp.study.topics import TRANSCRIPTS

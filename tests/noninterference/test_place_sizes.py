@@ -18,8 +18,8 @@ from stream_dp.batch.sizes.sizes_fit import FORMAT
 from stream_dp.log.log import Record
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.group_files import read_places
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study.topics import REPORTS
 
 LABELS = ("2021-01", "2021-02")

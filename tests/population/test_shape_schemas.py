@@ -10,10 +10,9 @@ from kit.shapes import AVRO_REPORT, NUMBER, avro_bytes, avro_row
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
-from stream_dp.population.schema_use import ReadAs, SchemaUse
 from stream_dp.population.shapes import record_contents as schemas_module
 from stream_dp.population.shapes.decoder import ShapedDecoder
-from stream_dp.population.shapes.record_contents import AvroSchema
+from stream_dp.population.shapes.record_contents import AvroSchema, ReadAs, SchemaUse
 from stream_dp.study import Input
 
 DECLARED = Input(format="avro", rows="report", schemas="schemas")

@@ -27,11 +27,11 @@ from stream_dp.study.run_settings import Input
 from ..cells import Cells, Reason, RejectedRecord
 from ..report_decoding import CHANGED_INPUT, LARGEST_REPORT, Decoder, Templates, sized_records
 from ..report_judging import LONGEST_ID, plain_text
-from ..schema_use import ReadAs
 from .column_types import plain_value
 from .record_contents import (
     Content,
     ContentSchema,
+    ReadAs,
     Schemas,
     SchemaSource,
     after_id,

@@ -28,8 +28,8 @@ from stream_dp.log.signing import SigningKey
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.contract.messages import BINARY
 from stream_dp.services.contract.schema import asyncapi
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.releaser.releaser import key_entry
 from stream_dp.services.storage.job_records import (
     failure_record,

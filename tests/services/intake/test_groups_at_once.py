@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from kit.households import HouseholdFolder, reports, roster
 
-import stream_dp.services.intake.table_topic as module
+import stream_dp.services.intake.group_tables as module
 from stream_dp.errors import UserError
 from stream_dp.log.log import Busy
-from stream_dp.services.intake.group_tables import Roster
+from stream_dp.services.intake.group_tables import Roster, read_table, send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import read_table, send_table
 from stream_dp.study.topics import JOURNAL
 
 

@@ -16,9 +16,8 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.group_files import RosterTables, read_roster
-from stream_dp.services.intake.group_tables import Roster
+from stream_dp.services.intake.group_tables import Roster, bound_table_of
 from stream_dp.services.intake.sending import encoded_reports
-from stream_dp.services.intake.table_topic import bound_table_of
 from stream_dp.services.intake.true_panel import true_panel_and_members
 from stream_dp.services.storage.deployment import Deployment
 

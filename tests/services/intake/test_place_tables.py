@@ -16,8 +16,13 @@ import stream_dp
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.memory import MemoryLog
 from stream_dp.services.intake.group_files import read_places
-from stream_dp.services.intake.group_tables import PlacesTable, Roster
-from stream_dp.services.intake.table_topic import bound_table_of, commit_table, read_table
+from stream_dp.services.intake.group_tables import (
+    PlacesTable,
+    Roster,
+    bound_table_of,
+    commit_table,
+    read_table,
+)
 from stream_dp.study import Study
 
 

@@ -20,9 +20,8 @@ from stream_dp.privacy.noise import Measurements
 from stream_dp.release import published_tables as dataset
 from stream_dp.release.arrow_parts import measurement_table
 from stream_dp.services.commands.cli import main
-from stream_dp.services.intake.group_tables import Roster
+from stream_dp.services.intake.group_tables import Roster, send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.storage.job_records import result_records
 from stream_dp.studyfile import load_study
 

@@ -16,8 +16,8 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.release.published_tables import DataSet
 from stream_dp.services.commands.cli import main
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.storage.journal_checks import changed_keys
 from stream_dp.study import Study
 from stream_dp.studyfile import load_study, parse_study

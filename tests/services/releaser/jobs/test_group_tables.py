@@ -14,7 +14,7 @@ from kit.households import (
 )
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.services.intake.table_topic import send_table
+from stream_dp.services.intake.group_tables import send_table
 
 
 def test_another_table_is_refused_once_the_study_has_begun(

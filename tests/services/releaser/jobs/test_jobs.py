@@ -26,9 +26,8 @@ from kit.panels import Clock
 from kit.studies import SCHEDULE, toml_lines
 
 from stream_dp.services.commands.cli import main
-from stream_dp.services.intake.group_tables import Roster
+from stream_dp.services.intake.group_tables import Roster, send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.releaser.metrics_listeners import ConfidentialMetrics
 from stream_dp.services.storage.job_records import Progress, progress_record
 from stream_dp.study.topics import RELEASES

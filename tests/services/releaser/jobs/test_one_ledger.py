@@ -20,8 +20,8 @@ from kit.studies import toml_lines
 from stream_dp.log.message import read_messages
 from stream_dp.planning.plan import plan_study
 from stream_dp.services.commands.cli import main
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.releaser.metrics_listeners import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.study.topics import RELEASES

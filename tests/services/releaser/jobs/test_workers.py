@@ -26,8 +26,8 @@ from kit.households import (
 
 from stream_dp.errors import UserError
 from stream_dp.services.commands.cli import main
+from stream_dp.services.intake.group_tables import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.releaser import batch_jobs as jobs_module
 from stream_dp.services.releaser.deployed_releaser import worker_command
 from stream_dp.services.storage.job_records import interruption_record, operator_word
