@@ -6,10 +6,10 @@ them. They are decided once, in an entry of the journal, because another machine
 last digits. If a later period is published first, weights that are not decided yet are left out,
 and those of the later period are computed.
 
-A publication's answers are unbiased, because the
-weights of answers of least error come later. The message with a panel's weights brings the answers
-of its last period again, under the same keys. The topic's last record names the last message whose
-answers are there. A releaser that starts writes the answers of all later messages.
+A publication's answers are unbiased, because the weights of answers of least error come later. The
+message with a panel's weights brings the answers of its last period again, under the same keys. The
+topic's last record names the last message whose answers are there. A releaser that starts writes
+the answers of all later messages.
 
 A record is JSON with its schema, as Kafka Connect's JsonConverter reads it, or Avro. A record of
 Avro is a zero byte, the schema's id in a registry (4 bytes, the most significant first), and the
