@@ -17,7 +17,7 @@ from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.residual_counts import residual
 from stream_dp.release.published_tables import coded_people
 
-MODELS = [("sex=f ~ age + work=full", False, 200), ("work=full|half ~ age", True, 60)]
+MODELS = [("sex=f ~ age + work=full", False, 100), ("work=full|half ~ age", True, 60)]
 
 
 def noisy(exact: PublishedTables, noise: np.ndarray) -> PublishedTables:
