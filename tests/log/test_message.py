@@ -327,7 +327,7 @@ def test_any_chain_comes_back_and_any_change_is_noticed(log, written, data):
     # Where parts are passed over, what they lack shows once they are read.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stream_dp.log.message._FIRST", 2)
-        patch.setattr("stream_dp.log.message._AT_ONCE", 1)
+        patch.setattr("stream_dp.log.message._BYTES_AT_ONCE", 1)
         with pytest.raises(Inconsistent):
             read_all(log, topic)
 

@@ -107,7 +107,7 @@ def test_a_chain_is_read_from_its_end_whatever_was_aborted(reader, log, stranger
         return batch
 
     monkeypatch.setattr(log._reader(SMALL), "read", noted)
-    monkeypatch.setattr("stream_dp.log.message._AT_ONCE", 1_000_000)
+    monkeypatch.setattr("stream_dp.log.message._BYTES_AT_ONCE", 1_000_000)
     monkeypatch.setattr("stream_dp.log.message._FIRST", 2)
     chain = read_chain(log, "t", "journal")
     assert sum(sizes) < 18_000_000  # of 27_000_000: a few records beside each manifest

@@ -54,7 +54,7 @@ def test_large_messages_are_passed_over(memory: Path, monkeypatch: pytest.Monkey
         return batch
 
     # Every message is a large one.
-    monkeypatch.setattr("stream_dp.log.message._AT_ONCE", 1)
+    monkeypatch.setattr("stream_dp.log.message._BYTES_AT_ONCE", 1)
     monkeypatch.setattr("stream_dp.log.message._FIRST", 2)
     monkeypatch.setattr(sqlite.SqliteLog, "read", noted)
     for records in script()[CLOSED_PERIODS:]:
@@ -76,7 +76,7 @@ def test_a_study_that_is_read_a_column_at_a_time_goes_on_as_if_it_had_not_stoppe
     # The key of the hash of ids decides who has a place.
     monkeypatch.setattr("stream_dp.services.releaser.recovery.system_entropy", bytes)
     for stopped in (False, True):
-        monkeypatch.setattr("stream_dp.log.message._AT_ONCE", 1 if stopped else 2_000_000)
+        monkeypatch.setattr("stream_dp.log.message._BYTES_AT_ONCE", 1 if stopped else 2_000_000)
         place = StudyFolder(memory / f"stopped-{stopped}")
         for number, records in enumerate(script()):
             place.send(records)
