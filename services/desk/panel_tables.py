@@ -141,6 +141,11 @@ def _column(cells: np.ndarray[Any, Any]) -> pa.Array:
 def _of_wide(
     rows: pa.Table, person: str | None, first: str | int | None, count: int | None
 ) -> PanelTable:
+    if person is None and _PERSON in rows.column_names:
+        raise UserError(
+            f"table: has a column '{_PERSON}': name it, person='{_PERSON}'; a long table needs"
+            " period=, first= and count= too"
+        )
     if person is None:
         rows = rows.append_column(_PERSON, pa.array(np.arange(1, rows.num_rows + 1)))
         person = _PERSON

@@ -138,6 +138,14 @@ def test_columns_of_a_wide_table_are_periods_in_order():
         window(wide(), count=4)
 
 
+@pytest.mark.parametrize("first", [{}, {"first": "2026-01"}])
+def test_a_column_of_persons_is_named(first: dict[str, str]) -> None:
+    """Of a long table the words must not speak of two columns, because it has one."""
+    long = pa.table({"person": [1, 1, 2, 2], "period": ["2026-01", "2026-02"] * 2, "a": [0] * 4})
+    with pytest.raises(stream_dp.UserError, match=r"has a column 'person': .* needs period="):
+        stream_dp.window(long, width=1, rho=1, delta=1e-6, neighbours="replace_one", **first)
+
+
 def test_answers_begin_with_the_first_period():
     fitted = window(ANSWERS, first="2026-01")
     estimates = fitted.estimates("value=1")
