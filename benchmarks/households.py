@@ -174,9 +174,9 @@ def fitted(truth: Hierarchy, release: BatchRelease, seed: int) -> tuple[Hierarch
     return fit.sample(seed), took
 
 
-def errors(truth: Hierarchy, synthetic: Hierarchy) -> dict[str, tuple[float, float]]:
-    """By class of queries the largest and the mean error, in percentage points."""
-    queries = Queries.joined(m.queries() for m in default_marginals(truth.domain, 3))
+def errors(truth: Hierarchy, synthetic: Hierarchy, ways: int = 3) -> dict[str, tuple[float, float]]:
+    """By class of queries about so many attributes the largest and the mean error, in points."""
+    queries = Queries.joined(m.queries() for m in default_marginals(truth.domain, ways))
     return points(DataSetJudge(truth, queries).data_set(synthetic))
 
 

@@ -18,7 +18,7 @@ from stream_dp.study import BatchRelease, Study
 from stream_dp.study.group_releases import KEY_COLUMN
 
 from ..intake.group_tables import Members, PlacesTable
-from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
+from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts, with_ancestors
 
 TABLES = ("groups", "people")
 _ROW = "row"  # column of the tables of parts
@@ -103,4 +103,6 @@ def fitted_parts(
     def coded(sample: Hierarchy) -> Tables:
         return coded_tables(names, sample.groups, sample.people, sample.group_of)
 
-    return fitted_table_parts(load_synthesizer(release.kind), hierarchy, release, context, coded)
+    fit = load_synthesizer(release.kind)
+    provenance, parts = fitted_table_parts(fit, hierarchy, release, context, coded)
+    return with_ancestors(provenance, study, release, context), parts

@@ -8,7 +8,6 @@ has seen a job has seen them. Repeated records are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.all_pairs import MOST_TRIPLE
 from stream_dp.batch.people.people_table import People, present_rows, study_people
-from stream_dp.batch.synthesizer import FitContext, Known, chained_tables
+from stream_dp.batch.synthesizer import FitContext, Known
 from stream_dp.continual.mechanisms import mechanism, patterns_part
 from stream_dp.continual.window.residuals import period_interactions
 from stream_dp.errors import UserError
@@ -42,7 +41,13 @@ from ..intake.group_tables import Members, PlacesTable
 from ..storage.job_records import Job
 from ..storage.journal import Entry
 from .job_board import KNOWN
-from .table_results import GROUP_OF_ROWS, OTHER_RELEASE, codes_of, fitted_table_parts
+from .table_results import (
+    GROUP_OF_ROWS,
+    OTHER_RELEASE,
+    codes_of,
+    fitted_table_parts,
+    with_ancestors,
+)
 
 R = TypeVar("R", bound=TableRelease)
 _NOBODY = np.zeros(1, np.int64)
@@ -51,7 +56,6 @@ Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, 
 
 
 TABLES = ("people",)
-CORRELATED = "correlated with those of the data sets that it is fused with"
 
 
 def asks_people(release: TableRelease) -> bool:
@@ -121,15 +125,7 @@ def fitted_parts(
 
     fit = load_synthesizer(release.kind)
     provenance, parts = fitted_table_parts(fit, people, release, context, coded)
-    chain = chained_tables(context, context.transcript.rounds())
-    if not chain:
-        return provenance, parts
-    declared = study.batch(release.name)
-    assert declared is not None
-    due = study.due_periods(declared)
-    fused_with = tuple(due[table.number - 1] for table in chain)
-    notes = {**provenance.notes, "errors": CORRELATED}
-    return replace(provenance, notes=notes, fused_with=fused_with), parts
+    return with_ancestors(provenance, study, release, context), parts
 
 
 def panels_of(study: Study, batch: DataSetRelease | None) -> list[WindowRelease | JointRelease]:

@@ -6,6 +6,7 @@ The tables of codes are confidential.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from stream_dp.batch.synthesizer import FitContext, Synthesizer
+from stream_dp.batch.synthesizer import FitContext, Synthesizer, chained_tables
 from stream_dp.errors import UserError
 from stream_dp.release.arrow_parts import NamedParts, measurement_table
 from stream_dp.release.published_tables import (
@@ -102,6 +103,24 @@ def fitted_table_parts(
     tables = coded(model.sample(seed_of(context.transcript.rounds())))
     parts = data_set_parts(tables, measurement_table(model.measurements))
     return Provenance(model.title, dict(model.notes), context.source.simulated), parts
+
+
+CORRELATED = "correlated with those of the data sets that it is fused with"
+
+
+def with_ancestors(
+    provenance: Provenance, study: Study, release: TableRelease, context: FitContext
+) -> Provenance:
+    """The provenance with the periods of the earlier data sets that the fit used."""
+    chain = chained_tables(context, context.transcript.rounds())
+    if not chain:
+        return provenance
+    declared = study.batch(release.name)
+    assert declared is not None
+    due = study.due_periods(declared)
+    fused_with = tuple(due[table.number - 1] for table in chain)
+    notes = {**provenance.notes, "errors": CORRELATED}
+    return replace(provenance, notes=notes, fused_with=fused_with)
 
 
 def seed_of(rounds: Sequence[bytes]) -> int:

@@ -350,12 +350,14 @@ class TableAnswers(Answering):
         return weights, None if among is None else kind.measured(among, published)
 
     def _fused(self, published: PublishedTables) -> FusedTables | None:
-        """A table with the earlier tables of its fit. None without earlier tables or with an
-        unpublished table.
+        """A table of people with the earlier tables of its fit. None without earlier tables or
+        with an unpublished table.
         """
         name, key = published.declared.name, (published.declared.name, published.period)
         earlier = {*published.fused_with}
-        if not earlier or not earlier <= {*self._log.periods_of(name)}:
+        if not earlier or published.link is not None:
+            return None
+        if not earlier <= {*self._log.periods_of(name)}:
             return None
         if key not in self._with_earlier:
             study = self._log.study

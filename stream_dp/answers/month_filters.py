@@ -117,6 +117,12 @@ class Filters:
         covariances[:, _LEVEL, _LEVEL] += months * self.scale * _STEPS
         return replace(self, means=means, covariances=covariances)
 
+    def widened(self, variance: float) -> Filters:
+        """The filters whose level has a variance more."""
+        covariances = self.covariances.copy()
+        covariances[:, _LEVEL, _LEVEL] += variance
+        return replace(self, covariances=covariances)
+
     def remembering(self) -> Filters:
         """The filters with the present level in a further state, for smoothing by later months."""
         means = np.concatenate([self.means, self.means[:, :1]], axis=1)

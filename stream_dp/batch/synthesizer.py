@@ -130,8 +130,8 @@ class FitContext:
     known: of tables of people, what other releases have published of the same people and columns.
         It is the same whenever a fit goes on.
     number: of the data set in its schedule, from 1.
-    earlier: of tables of people, what the release measured before, in order. There may be more of
-        it when a fit goes on: round 0 states what the fit uses.
+    earlier: of a release that combines periods, what it measured before, in order. There may be
+        more of it when a fit goes on: round 0 states what the fit uses.
     """
 
     source: NoiseSource

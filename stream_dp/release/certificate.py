@@ -123,8 +123,8 @@ class Certificate(BaseModel):
     rho_spent: the cost of all releases up to this one, itself included, of everything that they
         descend from, and of the gates of all periods up to its own.
     rho_total, delta: the budget of the study, and the delta at which its epsilon is stated.
-    fused_with: only of a fused table of people, for each earlier period of the release: the rho of
-        a table that it descends from, whether or not that one is published, and 0 for any other.
+    fused_with: only of a fused data set, for each earlier period of the release: the rho of a data
+        set that it descends from, whether or not that one is published, and 0 for any other.
     gate: only in a study with a gate: the gate of the period.
     epsilon_spent, epsilon_total: the epsilon of `rho_spent` and `rho_total` at `delta` in zCDP,
         decimals as text, rounded up.

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from stream_dp.errors import UserError
 
-from .field_types import Declaration, Name, Probability, Symbol
+from .field_types import Declaration, Name, Probability, Symbol, UnlessOff
 from .structural_rules import Rule, read_group_rules
 from .table_releases import (
     EventsKind,
@@ -81,7 +81,7 @@ class HierarchyRelease(TableRelease):
 
 
 BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
-_OPTIONAL = {"rows", "relations", "rules"}  # stated in a certificate where they apply
+_OPTIONAL = {"rows", "relations", "rules", "fuse"}  # stated in a certificate where they apply
 
 
 class GroupAttribute(Declaration):
@@ -154,6 +154,13 @@ class BatchRelease(HierarchyRelease):
     ] = None
     """Rules such as `["child.age + 12 <= head.age", "adults of DE: age"]`. Every synthetic group
     satisfies every rule. Needs `[groups.roles]`."""
+    fuse: UnlessOff = None
+    """By default each data set of a schedule also uses the measurements of the release in earlier
+    periods, free of charge. `false` fits every data set alone."""
+
+    @property
+    def fused(self) -> bool:
+        return "fuse" in self.data_set.settings and self.fuse is not False
 
     @property
     def share_of_relatives(self) -> Fraction:
@@ -183,6 +190,8 @@ class BatchRelease(HierarchyRelease):
             settings["relations"] = str(self.share_of_relatives)
         if roles and "rules" in used:
             settings["rules"] = list(self.rules or ())
+        if self.fuse is not None:
+            settings["fuse"] = self.fuse
         return settings
 
 

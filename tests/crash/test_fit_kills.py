@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ HPD = (
     TEXT.replace('"independent"', f'"hpd-fixed"\nrows = 20\nrounds = {ROUNDS}')
     .replace('at = ["2021-02"]', "every = 3")
     .replace("count = 3", "count = 4")
+    + "worker = false\n"
+)
+MONTHLY = (
+    TEXT.replace('"independent"', '"hpd-fixed"\nrows = 5\nrounds = 1\nways = 2').replace(
+        'at = ["2021-02"]', "every = 1"
+    )
     + "worker = false\n"
 )
 FIT = """
@@ -101,3 +108,41 @@ def test_a_killed_fit_goes_on_from_its_transcript(homes: HouseholdFolder) -> Non
     assert published(homes) == [*panels, ("households", LABELS[2])]
     assert homes.public().data_set("households").certificate.notes["rounds"] == 1 + ROUNDS
     homes.public().verify()
+
+
+def test_a_killed_fit_of_a_later_month_uses_the_months_before(homes: HouseholdFolder) -> None:
+    """The third month has two ancestors, whose charges its certificate counts."""
+    of_each = 1 + 1 + 1  # the seed, the opening, a round
+    months = HouseholdFolder(homes.folder.parent / "months", MONTHLY).prepare()
+    assert not months.run()
+    code, _ = fit(months, "recorded", 2 * of_each)  # the seed of the third month
+    assert code == -signal.SIGKILL
+    assert handed_in(months) == 2
+    before = months.rounds()
+    code, steps = fit(months)
+    assert (code, steps.count("draw")) == (0, of_each - 1)
+    assert {name: months.rounds()[name] for name in before} == before
+
+    twin = HouseholdFolder(homes.folder.parent / "twin", MONTHLY)
+    shutil.copytree(months.folder, twin.folder, dirs_exist_ok=True)
+    edit(twin, "DELETE FROM records WHERE topic = ?", RESULTS)
+    code, steps = fit(twin)
+    assert (code, steps.count("draw"), steps.count("pick")) == (0, 0, 0)
+    assert results(twin) == results(months)
+
+    months.run()
+    months.run()
+    public = months.public()
+    public.verify()
+    each = Fraction(1, 10)
+    for number, label in enumerate(LABELS):
+        certificate = public.data_set("households", label).certificate
+        assert certificate.ancestors == dict.fromkeys(LABELS[:number], each)
+        assert certificate.rho == each
+        assert ("errors" in certificate.notes) == (number > 0)
+        assert "fuse" not in certificate.parameters
+    spent = [one.certificate.rho_spent for one in public.published]
+    assert spent[-1] == Fraction(1, 5) + 3 * each  # of the panel, too
+    answer = public.answer("households", "work=1")
+    assert answer.standard_error is not None
+    assert answer.fused is None

@@ -24,7 +24,7 @@ RELEASES: dict[Family, dict[str, object]] = {
     Family.CUMULATIVE: {"attribute": "work", "event": ["yes"]},
     Family.JOINT: {"attribute": "work", "width": 2, "event": ["yes"]},
     Family.PEOPLE: {**TABLE, "every": 1, "rho": 10},
-    Family.HOUSEHOLDS: TABLE,
+    Family.HOUSEHOLDS: {**TABLE, "every": 1, "rho": 10},
     Family.EVENTS: {
         **{"attributes": ["work", "sex"], "every": 2},
         "events": {"unit": "trip", "columns": ["mode", "purpose"], "most": 2},

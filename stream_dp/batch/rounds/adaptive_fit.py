@@ -244,20 +244,25 @@ class AdaptiveMethod(Generic[W, S]):
         start: Callable[[int], Model[S]],
     ) -> AdaptiveMethod[P, S]:
         """A method whose phases depend on no answer, but for the filter before rounds."""
-
-        def phase(number: int, answers: NoisyAnswers) -> Phase | None:
-            following = phases[number] if number < len(phases) else None
-            if not isinstance(following, Rounds):
-                return following
-            return replace(following, before=workload.filter_after(phases[:number], answers))
-
         return AdaptiveMethod(
             title,
             workload=workload,
-            phase=phase,
+            phase=following_phases(workload, phases),
             rounds=sum(phase.rounds for phase in phases),
             start=start,
         )
+
+
+def following_phases(workload: Planned, phases: Sequence[Phase]) -> NextPhase:
+    """The phases of a plan, one after the other, with the filter before rounds."""
+
+    def phase(number: int, answers: NoisyAnswers) -> Phase | None:
+        following = phases[number] if number < len(phases) else None
+        if not isinstance(following, Rounds):
+            return following
+        return replace(following, before=workload.filter_after(phases[:number], answers))
+
+    return phase
 
 
 @dataclass(frozen=True)
