@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -24,18 +23,14 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.json_object import Json
 from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise, system_entropy
 from stream_dp.release.signatures import AuditStatement, repeatable_statement
-from stream_dp.study import DataSetRelease, Family, Release, Study
-from stream_dp.study.families import Registry
+from stream_dp.study import DataSetRelease, Release, Study
 
 from ..process.command_output import VIOLATION, Output
 from ..storage.atomic_files import write_new_file
 from ..storage.deployment import Deployment
-from .data_set_runs import DataSetRuns
-from .group_runs import HouseholdRuns, SizesRuns
-from .histories import AuditedRelease, Progress, WorstPair
-from .panel_runs import PanelRuns
+from .histories import Progress, WorstPair
 from .rho_bounds import APART, TwoScores, best_bound, counted_bound, gaussian_bound
-from .study_runs import StudyRuns
+from .study_runs import StudyRuns, runs_of
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -220,21 +215,6 @@ class AuditResult:
         )
 
 
-AUDITED: Registry[Family, Callable[..., AuditedRelease]] = Registry(
-    "audits of releases",
-    Family,
-    {
-        Family.WINDOW: PanelRuns,
-        Family.CUMULATIVE: PanelRuns,
-        Family.JOINT: PanelRuns,
-        Family.PEOPLE: DataSetRuns,
-        Family.HOUSEHOLDS: HouseholdRuns,
-        Family.EVENTS: DataSetRuns,
-        Family.SIZES: SizesRuns,
-    },
-)
-
-
 @dataclass(frozen=True)
 class PreparedAudit:
     """A declared release, or all of a study, whose worst pair is known.
@@ -245,16 +225,14 @@ class PreparedAudit:
 
     study: Study
     release: Release | DataSetRelease | None
-    audited: AuditedRelease
+    audited: StudyRuns
     pair: WorstPair
     size: int
 
     @staticmethod
     def of(study: Study, release: Release | DataSetRelease | None = None) -> PreparedAudit:
         """Searches the worst pair. Raises UserError for a release that cannot be audited."""
-        audited: AuditedRelease = (
-            StudyRuns(study) if release is None else AUDITED[release.family](study, release)
-        )
+        audited = runs_of(study, release)
         pair = audited.worst_pair()
         if pair.rho <= 0:
             name = study.name if release is None else release.name
@@ -298,7 +276,7 @@ def audit(
     return PreparedAudit.of(study, release).run(source, runs, progress)
 
 
-def group_size(audited: AuditedRelease, pair: WorstPair) -> int:
+def group_size(audited: StudyRuns, pair: WorstPair) -> int:
     """The number of people by which worlds differ, about `APART` standard deviations apart."""
     size = round(APART / math.sqrt(2 * pair.rho))
     return max(1, min(size, audited.most))

@@ -1,8 +1,7 @@
 """Simulated people: their histories, their reports as users send them, and their population.
 
 The people are invented here, by rules that look at the declaration alone. Their reports are JSON,
-and the decoder and the population that a releaser has read them. An `AuditedRelease` runs on them
-repeatedly in two neighbouring worlds, and scores each run.
+and the decoder and the population that a releaser has read them.
 """
 
 from __future__ import annotations
@@ -10,47 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dp.log.log import Stored
-from stream_dp.population.population import ClosedPeriod, Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import Symbol
 
-from .rho_bounds import TwoScores
-
 Progress = Callable[[], None]  # called after each run
-
-
-class AuditedRelease(Protocol):
-    """A declared release on simulated people.
-
-    subject: what is audited, in words.
-    rho: its declared cost.
-    most: the people whom both worlds may differ by, at most.
-    """
-
-    @property
-    def subject(self) -> str: ...
-    @property
-    def rho(self) -> Fraction: ...
-    @property
-    def most(self) -> int: ...
-
-    def worst_pair(self) -> WorstPair:
-        """The neighbours that the release tells apart best, without any noise."""
-
-    def scores(
-        self, pair: WorstPair, size: int, runs: int, source: NoiseSource, progress: Progress
-    ) -> TwoScores:
-        """The scores of `runs` runs in every world. size: the people in which the worlds differ."""
 
 
 _KEY = bytes(32)  # of the hashes of simulated ids
@@ -117,42 +86,16 @@ def _answers(cells: Sequence[Cell], history: History) -> dict[str, dict[str, Sym
     return answers
 
 
-@dataclass(frozen=True)
-class SimulatedPeople:
-    """A population of simulated people, whose reports are read up to a period's close.
-
-    closed: by period, from the first.
-    slots: by id, the person's slot.
-    """
-
-    population: Population
-    closed: tuple[ClosedPeriod, ...]
-    slots: Mapping[str, int]
-
-
-def simulated_people(
-    study: Study,
-    cells: Sequence[Cell],
-    people: Mapping[str, History],
-    periods: int,
-    members: Sequence[str] = (),
-) -> SimulatedPeople:
-    """Reads the reports of people and closes the first `periods` periods.
-
-    members: ids of members of groups, who are enrolled before everybody else.
-    """
-    population = simulated_population(study, cells, people, members)
-    closed = tuple(population.close() for _ in range(periods))
-    return SimulatedPeople(population, closed, slots_of(study, population, [*people, *members]))
-
-
 def simulated_population(
     study: Study,
     cells: Sequence[Cell],
     people: Mapping[str, History],
     members: Sequence[str] = (),
 ) -> Population:
-    """Reads the reports of people, and closes no period. members: as in `simulated_people`."""
+    """Reads the reports of people, and closes no period.
+
+    members: ids of members of groups, who are enrolled before everybody else.
+    """
     decoder, population = Decoder(study, _KEY), Population(study)
     enrolled = decoder.hashes(decoder.ids(members))
     population.enrol(enrolled[:, 0], enrolled[:, 1])
@@ -269,6 +212,3 @@ def random_people(cells: Sequence[Cell], number: int, name: str) -> dict[str, Hi
     """People with histories at random, by id."""
     rng = np.random.default_rng(1)
     return {f"{name} {i}": _random(cells, rng) for i in range(number)}
-
-
-Ints = NDArray[np.int64]

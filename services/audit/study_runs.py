@@ -1,12 +1,14 @@
-"""Runs of all releases of a study together, on simulated people.
+"""Runs of a release, or of all releases of a study together, on simulated people.
 
 Both worlds differ by the same people in every panel, every data set and the gate of every period. A
 later data set learns from the earlier ones and from the panels of its own run. A run's score is the
-sum of the log likelihood ratios of everything that was measured, with noise as declared.
+sum of the log likelihood ratios of everything that was measured and chosen, with normal noise of
+the declared variances.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,25 +26,25 @@ from stream_dp.errors import UserError
 from stream_dp.planning.plan import Plan, plan_study
 from stream_dp.privacy.noise import Draw, Measurements, NoiseSource, SeededNoise
 from stream_dp.release.arrow_parts import ipc_stream
-from stream_dp.study import DataSetRelease, Family, Study
+from stream_dp.study import DataSetRelease, Release, SizesRelease, Study
 from stream_dp.study.declared_sections import DeclaredPopulation
 from stream_dp.study.period_gate import GATE
 
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.people_jobs import known_interactions, panels_of
-from .group_runs import DataSet, Measured, WorldPeriod, Worlds
 from .histories import Cell, History, Pair, Progress, WorstPair, worst_pair
-from .panel_runs import noiseless_draw
-from .rho_bounds import TwoScores
+from .rho_bounds import APART, TwoScores
 from .watched_fits import (
     Fit,
     WatchedRound,
     choice_log_ratio,
     log_ratio,
+    noiseless_draw,
     repeated_fit,
     watched_fit,
     without_noise,
 )
+from .worlds import JOINING, LEAVING, DataSet, Measured, PlaceWorlds, WorldPeriod, Worlds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -69,36 +71,53 @@ class _Run:
 
 
 class StudyRuns:
-    """All releases of a study together; see `histories.AuditedRelease`."""
+    """A release, or all releases of a study together, on simulated people.
 
-    def __init__(self, study: Study) -> None:
-        """Raises UserError for a study with sizes of places, or if a fit is not installed."""
-        batches = study.batches or ()
-        sizes = [batch.name for batch in batches if batch.family is Family.SIZES]
-        if sizes:
-            raise UserError(
-                f"audit: the sizes of places in '{sizes[0]}' are audited alone: name a release"
-            )
-        require_available(batch.kind for batch in batches)
-        declared = plan_study(study)
-        self.plan, self.rho = _smaller(declared), declared.total
+    subject: what is audited, in words.
+    rho: its declared cost.
+    most: the people whom both worlds may differ by, at most.
+    """
+
+    worlds_of: type[Worlds] = Worlds
+
+    def __init__(self, study: Study, release: Release | DataSetRelease | None = None) -> None:
+        """Raises UserError if a fit is not installed.
+
+        release: of data sets, its first one; None for all releases.
+        """
+        declared = plan_study(study if release is None else _alone(study, release))
+        self.plan = _smaller(declared)
         self.study = self.plan.study
         self.mechanisms = self.plan.mechanisms
+        batches, periods = self.study.batches or (), self.study.periods
+        require_available(batch.kind for batch in batches)
+        self.last, self.rho = periods.count, declared.total
+        self.subject = f"all releases of {self.last} periods together"
+        if release in study.releases:
+            (audited,) = self.mechanisms.values()
+            self.subject = f"{len(audited.charges)} periods, all together"
+        elif release is not None:
+            self.last = min(self.study.due_periods(batches[0]))
+            self.subject = f"the data set of {periods.labels[self.last - 1]}"
+            self.rho = self._charge(release.name)
+        if self.study.size != study.size:
+            self.subject += f", as of {self.study.size:,} people"
         self.schedule: dict[DataSet, DataSetRelease] = {
             (batch.name, number): one
             for batch in batches
             for number, one in self.study.schedule(batch).items()
+            if number <= self.last
         }
-        self.worlds = Worlds(self.study, self.schedule)
-        self.gate = self.worlds.gate
+        self.worlds = self.worlds_of(self.study, self.schedule, self.last)
+        self.gate, self.most = self.worlds.gate, self.worlds.most
         self.cells = self.worlds.cells(*self.mechanisms, *self.schedule)
-        self.most, size = self.worlds.most, self.study.size
-        self._last = self.study.periods.count
-        self.subject = f"all releases of {self._last} periods together"
-        if size is not None and size != study.size:
-            self.subject += f", as of {size:,} people"
         self._answers: dict[tuple[Measured, bytes], Floats] = {}
         self._single: dict[History, tuple[WorldPeriod, ...]] = {}
+
+    def _charge(self, name: str) -> Fraction:
+        """What is charged for a release in all audited periods."""
+        (planned,) = (one for one in self.plan.releases if one.release.name == name)
+        return sum(planned.charges[: self.last], Fraction(0))
 
     def _panel(
         self, name: str, world: Sequence[WorldPeriod], draw: Callable[..., Draw]
@@ -121,7 +140,7 @@ class StudyRuns:
             measured = Measurements.joined(self._panel(name, self._nobody, noiseless_draw))
             variances[name] = np.array(measured.variances, np.float64)
         if self.gate is not None:
-            variances[GATE] = np.full(self._last, float(self.gate.variance))
+            variances[GATE] = np.full(self.last, float(self.gate.variance))
         return variances
 
     @cached_property
@@ -261,6 +280,8 @@ class StudyRuns:
                 return self._costs(names, whole)
 
             found = worst_pair(cells, costs, absence=absence, most=most)
+            if {*names} == {*everything}:
+                return found
             pairs = zip(found.first, found.second or found.first, strict=True)
             for cell, place, (one, other) in zip(cells, places, pairs, strict=True):
                 if cell not in settled:
@@ -299,10 +320,12 @@ class StudyRuns:
     def scores(
         self, pair: WorstPair, size: int, runs: int, source: NoiseSource, progress: Progress
     ) -> TwoScores:
-        """See `AuditedRelease.scores`: the log likelihood ratio of everything that is measured.
+        """The scores of `runs` runs in every world: log likelihood ratios of what is measured.
 
         A panel, the gate, and data sets that learn from no panel have scores alone, too, and so
         have the selections of these data sets.
+
+        size: the number of people in whom the worlds differ.
         """
         worlds = [
             self.worlds.world(self.cells, history, size) for history in (pair.second, pair.first)
@@ -347,14 +370,74 @@ class StudyRuns:
     @cached_property
     def _charges(self) -> dict[str, Fraction]:
         """What is charged for a part that learns from no other part, by name."""
-        charges = {} if self.gate is None else {GATE: self.gate.rho * self._last}
+        charges = {} if self.gate is None else {GATE: self.gate.rho * self.last}
         for planned in self.plan.releases:
-            release = planned.release
-            if release.name in self.mechanisms or not panels_of(
-                self.study, self.study.batch(release.name)
-            ):
-                charges[release.name] = sum(planned.charges, Fraction(0))
+            name = planned.release.name
+            if name in self.mechanisms or not panels_of(self.study, self.study.batch(name)):
+                charges[name] = self._charge(name)
         return charges
+
+
+class SizesRuns(StudyRuns):
+    """The first data set of a release of sizes, whose people move between simulated places."""
+
+    worlds_of = PlaceWorlds
+    worlds: PlaceWorlds
+
+    def __init__(self, study: Study, release: SizesRelease) -> None:
+        """Raises UserError for a release from a table of counts, or whose cap is 1."""
+        if release.attribute is None:
+            raise UserError(
+                f"audit: '{release.name}' is measured from a table of counts, not from reports;"
+                " the audit sends reports; audit the same release with an attribute of places"
+            )
+        if release.largest < 2:
+            raise UserError(f"audit: '{release.name}' has sizes up to 1; the audit needs 2")
+        super().__init__(study, release)
+        self.largest = release.largest
+        self.subject += f", of {len(self.worlds.keys)} simulated places in two regions"
+
+    def worst_pair(self) -> WorstPair:
+        """The costlier of two ways to join: all in one place, or each in one of their own.
+
+        The cost of a shift d of the exact values is sum of d^2 / variance / 2, for `size` people at
+        once; as it grows with the square of their number, it is divided by that.
+        """
+        second = None if self.study.neighbours == "add_remove" else LEAVING
+        wanted = round(APART / math.sqrt(2 * float(self.rho)))
+        (name,), found = self.schedule, list[tuple[float, bool, int]]()
+        for self.worlds.together in (True, False):
+            size = max(1, min(wanted, self.worlds.room(self.largest)))
+            joined, left = (
+                self._measured(name, self.worlds.world(self.cells, history, size))
+                for history in (JOINING, second)
+            )
+            cost = float(((joined - left) ** 2).sum() / 2)
+            found.append((cost / size**2, self.worlds.together, size))
+        rho, self.worlds.together, self.most = max(found)
+        return WorstPair(JOINING, second, rho)
+
+
+def runs_of(study: Study, release: Release | DataSetRelease | None) -> StudyRuns:
+    """The runs of a release, or of all. Raises UserError for what cannot be audited."""
+    if isinstance(release, SizesRelease):
+        return SizesRuns(study, release)
+    sizes = study.of(SizesRelease)
+    if release is None and sizes:
+        raise UserError(
+            f"audit: the sizes of places in '{sizes[0].name}' are audited alone: name a release"
+        )
+    return StudyRuns(study, release)
+
+
+def _alone(study: Study, release: Release | DataSetRelease) -> Study:
+    """The study with one release, the columns that it looks at, and no gate."""
+    return study.revised(
+        releases=tuple(one for one in study.releases if one == release),
+        batches=tuple(one for one in study.batches or () if one == release) or None,
+        attributes={name: study.attributes[name] for name in release.questions},
+        gate=None,
+    )
 
 
 def _context(

@@ -27,6 +27,12 @@ Floats = NDArray[np.float64]
 Fit = Callable[[FitContext], object]  # fits the tables of a world
 
 
+def noiseless_draw(demand: Sequence[tuple[Fraction, int]]) -> Draw:
+    """The draw of zeros for a demand."""
+    zeros = tuple(np.zeros(size, np.int64) for _, size in demand)
+    return Draw(zeros, np.random.default_rng(0))
+
+
 @dataclass(frozen=True)
 class Choice:
     """A choice by the exponential mechanism.
@@ -115,10 +121,7 @@ class _Watch:
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
         """Draws and notes the noise; zeros without a source."""
-        silent = tuple(np.zeros(size, np.int64) for _, size in demand)
-        draw = Draw(silent, np.random.default_rng(0))
-        if self.source is not None:
-            draw = self.source.draw(demand)
+        draw = noiseless_draw(demand) if self.source is None else self.source.draw(demand)
         for (variance, size), noise in zip(demand, draw.noise, strict=True):
             self._noise.append(noise)
             self._variances.append(np.full(size, float(variance)))

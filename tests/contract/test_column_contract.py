@@ -14,7 +14,8 @@ from kit.studies import study_toml
 
 import stream_dp
 from stream_dp.client import PublicLog
-from stream_dp.services.audit.audit import AUDITED, PreparedAudit
+from stream_dp.services.audit.audit import PreparedAudit
+from stream_dp.services.audit.study_runs import runs_of
 from stream_dp.services.commands.cli import main
 from stream_dp.services.contract.report_schemas import report_schema
 from stream_dp.study import Attribute, Study
@@ -269,7 +270,7 @@ def test_an_audit_tries_every_answer(name: str, study: Study) -> None:
     column = COLUMNS[name]
     release = study.declared("table" if name in NUMBERS else name)
     assert release is not None
-    audited = AUDITED[release.family](study, release)
+    audited = runs_of(study, release)
     (tried,) = {cell.options for cell in audited.cells if cell.attribute == name}
     if name not in PLACES:  # an audit of sizes has places of its own
         assert tried == (*(column.tried or column.answers), None)

@@ -12,20 +12,21 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_dp.privacy.noise import Draw, NoiseSource
+from stream_dp.privacy.noise import Draw, Measurements, NoiseSource
 from stream_dp.services.audit.audit import AuditResult, PreparedAudit
-from stream_dp.services.audit.data_set_runs import DataSetRuns, Floats
-from stream_dp.services.audit.histories import History
-from stream_dp.services.audit.panel_runs import PanelRuns, noiseless_draw
 from stream_dp.services.audit.rho_bounds import TwoScores
 from stream_dp.services.audit.watched_fits import (
+    Floats,
     Ints,
     log_ratio,
+    noiseless_draw,
     repeated_fit,
     watched_fit,
     without_noise,
 )
+from stream_dp.services.audit.worlds import DataSet, WorldPeriod
 
+World = tuple[WorldPeriod, ...]
 CHECKED = 6  # whole runs that check the known answers
 
 
@@ -81,24 +82,27 @@ def result(prepared: PreparedAudit, scores: TwoScores) -> AuditResult:
 
 def known_answers(prepared: PreparedAudit, source: NoiseSource) -> KnownAnswers | None:
     """The answers of a release; None if it makes choices, so that its answers differ by run."""
-    if isinstance(prepared.audited, PanelRuns):
-        return _of_panel(prepared, prepared.audited, source)
-    assert isinstance(prepared.audited, DataSetRuns)
-    if any(run.choices for run in prepared.audited._references[0]):
+    audited, size = prepared.audited, prepared.size
+    worlds = [
+        audited.worlds.world(audited.cells, history, size)
+        for history in (prepared.pair.second, prepared.pair.first)
+    ]
+    if audited.mechanisms:
+        (name,) = audited.mechanisms
+        return _of_panel(prepared, name, worlds, source)
+    (data_set,) = audited.schedule
+    if any(run.choices for run in audited._references[0].tables[data_set].rounds):
         return None
-    return _of_data_set(prepared, prepared.audited, source)
-
-
-def _worlds(prepared: PreparedAudit) -> tuple[History | None, History]:
-    return prepared.pair.second, prepared.pair.first
+    return _of_data_set(prepared, data_set, worlds, source)
 
 
 def _of_data_set(
-    prepared: PreparedAudit, audited: DataSetRuns, source: NoiseSource
+    prepared: PreparedAudit, name: DataSet, worlds: Sequence[World], source: NoiseSource
 ) -> KnownAnswers:
     """Checks that whole fits have these answers and scores."""
-    fits = [audited._fit(history, prepared.size) for history in _worlds(prepared)]
-    exact = [repeated_fit(fit, audited._references[0]) for fit in fits]
+    reference = prepared.audited._references[0].tables[name]
+    fits = [prepared.audited._fit(name, world, reference) for world in worlds]
+    exact = [repeated_fit(fit, reference.rounds) for fit in fits]
     answers = [np.concatenate([run.exact for run in rounds]) for rounds in exact]
     variances = np.concatenate([run.variances for run in exact[0]])
     known = KnownAnswers(prepared, answers[0] - answers[1], variances)
@@ -128,18 +132,18 @@ class _Kept:
         return noise
 
 
-def _of_panel(prepared: PreparedAudit, audited: PanelRuns, source: NoiseSource) -> KnownAnswers:
+def _of_panel(
+    prepared: PreparedAudit, name: str, worlds: Sequence[World], source: NoiseSource
+) -> KnownAnswers:
     """Checks that whole runs add their noise to these answers, in its order."""
-    exact, variances = list[Floats](), np.zeros(0)
-    for history in _worlds(prepared):
-        alike = {} if history is None else {f"canary {i}": history for i in range(prepared.size)}
-        counts = audited._counts(alike)
-        silent = audited._published(counts, noiseless_draw)
+    audited, exact, variances = prepared.audited, list[Floats](), np.zeros(0)
+    for world in worlds:
+        silent = Measurements.joined(audited._panel(name, world, noiseless_draw))
         exact.append(silent.values.astype(np.float64))
         variances = np.array(silent.variances, np.float64)
         for _ in range(CHECKED // 2):
             kept = _Kept(source)
-            noisy = audited._published(counts, kept.draw).values
+            noisy = Measurements.joined(audited._panel(name, world, kept.draw)).values
             assert np.array_equal(noisy - silent.values, np.concatenate(kept.drawn))
     return KnownAnswers(prepared, exact[0] - exact[1], variances)
 

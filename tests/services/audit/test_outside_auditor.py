@@ -19,8 +19,9 @@ from kit.weak_noise import WeakNoise
 import stream_dp
 from stream_dp.privacy.noise import NoiseSource, SeededNoise
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.services.audit.audit import AUDITED, PreparedAudit
+from stream_dp.services.audit.audit import PreparedAudit
 from stream_dp.services.audit.histories import WorstPair
+from stream_dp.services.audit.study_runs import runs_of
 from stream_dp.study.families import Kind
 
 RUNS, DELTA, ERROR = 20_000, Fraction(1, 100), 1e-4
@@ -36,7 +37,7 @@ def answers_of(kind: Kind) -> KnownAnswers:
         prepared = replace(PreparedAudit.of(study, release), size=1)
     else:
         pair = WorstPair((1, 1), (0, 0), 0.5)
-        prepared = PreparedAudit(study, release, AUDITED[release.family](study, release), pair, 1)
+        prepared = PreparedAudit(study, release, runs_of(study, release), pair, 1)
     known = known_answers(prepared, SeededNoise(0))
     assert known is not None
     return known
