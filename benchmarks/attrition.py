@@ -27,7 +27,7 @@ from scipy.stats import beta
 from stream_dp.client import PublicLog
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import ReleaseQuery
-from stream_dp.services.monitor.answer_sentences import SURE, noise_alone
+from stream_dp.services.monitor.answers_for_people import SURE, noise_alone
 from stream_dp.services.monitor.comparison import compared
 
 ABSENT, PERIODS = 2, 6

@@ -24,8 +24,7 @@ from stream_dp.batch.groups.workload.queries import Queries
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
-from stream_dp.services.evaluate.baselines import measure_every_query
-from stream_dp.services.evaluate.groups_trials import DataSetJudge
+from stream_dp.services.evaluate.groups_trials import DataSetJudge, measure_every_query
 from stream_dp.services.evaluate.table_report import ClassErrors, qualities
 from stream_dp.study.group_releases import EventsRelease
 

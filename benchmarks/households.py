@@ -49,10 +49,15 @@ from stream_dp.batch.groups.workload.queries import SPOUSE, Marginal, Queries
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
-from stream_dp.services.evaluate.baselines import measure_every_query, without_households
-from stream_dp.services.evaluate.evaluate import quality_text
-from stream_dp.services.evaluate.groups_trials import EVERY, FLAT, DataSetJudge, evaluate_data_sets
-from stream_dp.services.evaluate.table_report import CLASSES, ClassErrors, qualities
+from stream_dp.services.evaluate.groups_trials import (
+    EVERY,
+    FLAT,
+    DataSetJudge,
+    evaluate_data_sets,
+    measure_every_query,
+    without_households,
+)
+from stream_dp.services.evaluate.table_report import CLASSES, ClassErrors, qualities, quality_text
 from stream_dp.study.group_releases import BatchRelease
 
 FILES = "survey_households.csv", "survey_persons.csv"

@@ -50,7 +50,7 @@ from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
-from stream_dp.services.evaluate.baselines import independent_people
+from stream_dp.services.evaluate.groups_trials import independent_people
 from stream_dp.services.evaluate.table_judge import target_f1
 from stream_dp.study import MatchRelease, Numbers, PeopleRelease, Scale
 from stream_dp.study.thresholds import Linear

@@ -19,6 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from kit.markov_panels import markov_panel
 from kit.studies import attribute, cumulative, joint, small_study, window
 from result_file import record
 
@@ -70,7 +71,7 @@ def cases() -> dict[str, tuple[Study, Symbols]]:
     private = {"neighbours": "add_remove", "size": None}
     poverty = simulated_panels.poverty(1)
     capped = [{**release, "rows": BOUND} for release in RELEASES]
-    equal = simulated_panels.panel(3, n=5000, periods=PERIODS, symbols=5, stay=0.9)
+    equal = markov_panel(3, n=5000, periods=PERIODS, symbols=5, stay=0.9)
     return {
         "poverty, `replace_one`": (study(2, RELEASES, size=len(poverty)), poverty),
         "poverty, a closed cohort": (study(2, SIZED, closed=True, **private), poverty),

@@ -280,7 +280,7 @@ EXTRAS = {
     "jax": ("stream_dp.batch", "stream_dp.services"),
     "optax": ("stream_dp.batch", "stream_dp.services"),
     "openpyxl": (
-        "stream_dp.population.tables.workbooks",
+        "stream_dp.population.tables.spreadsheets",
         "stream_dp.services.portals.release_tables",
     ),
     "pyreadstat": ("stream_dp.population.tables.labelled_files",),

@@ -23,11 +23,13 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from comparison import Comparison, FormErrors, ReleaseComparison
 from comparison_text import comparison_text
 from data_sets import data_file
 from form_comparison import compare
+from kit.markov_panels import markov_panel
 from result_file import record
 from variants import APART
 
@@ -128,14 +130,14 @@ def union() -> Case:
 def five_states() -> Case:
     n, periods = 1700, 7
     declared = study("state", range(5), periods, "0.01", size=n)
-    panel = simulated_panels.panel(3, n=n, periods=periods, symbols=5, stay=0.9)
+    panel = markov_panel(3, n=n, periods=periods, symbols=5, stay=0.9)
     return Case("five states", declared, {"state": panel}, simulated=True)
 
 
 def six_states() -> Case:
     n, periods = 20_000, 72
     declared = study("state", range(STATES), periods, "0.05", size=n, width=2)
-    panel = simulated_panels.panel(2, n=n, periods=periods, symbols=STATES, stay=0.9)
+    panel = markov_panel(2, n=n, periods=periods, symbols=STATES, stay=0.9)
     return Case("six states", declared, {"state": panel}, simulated=True, share=0.1)
 
 

@@ -15,10 +15,18 @@ from variants import Variant, variants
 
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.answers.measured_rows import PeriodMeasurements, ReleaseMeasurements
+from stream_dp.services.evaluate.panel_judge import PatternsJudge
 from stream_dp.services.evaluate.panel_report import QueryErrors, ReleaseErrors, root_mean_square
-from stream_dp.services.evaluate.repeated_panels import SeededPlan, release_errors, run_repetitions
+from stream_dp.services.evaluate.repeated_panels import (
+    PanelJudge,
+    SeededPlan,
+    TrialPlan,
+    Truth,
+    count_people,
+    release_errors,
+    run_repetitions,
+)
 from stream_dp.services.evaluate.trial import Floats
-from stream_dp.services.evaluate.trial_plans import PanelJudge, TrialPlan, Truth, count_people
 from stream_dp.study import Release, Study
 
 # The thresholds 1, _NAMED_THRESHOLD and T of a cumulative release are named, as in `estimate`.
@@ -208,7 +216,10 @@ def _deviations(judge: PanelJudge, estimator: StreamEstimator, earlier_periods: 
     deviations = np.full(judge.truth.shape, np.nan)
     for query, index in np.argwhere(~np.isnan(judge.truth)):
         number = earlier_periods + judge.first + int(index)
-        answer = judge.best_answer(estimator, int(query), number)
+        if isinstance(judge, PatternsJudge):
+            answer = estimator.patterns(number, judge.queries[query].mask.astype(float))
+        else:
+            answer = estimator.total(int(query) + 1, number)
         if answer is not None:
             deviations[query, index] = math.sqrt(answer.variance)
     return deviations

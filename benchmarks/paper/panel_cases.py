@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from data_sets import data_file
+from kit.markov_panels import markov_panel
 
 from stream_dp.panel import Symbols
 from stream_dp.services.evaluate import simulated_panels
@@ -127,7 +129,7 @@ def submissions() -> Symbols:
 def leaving(seed: int, n: int, periods: int, categories: int) -> Symbols:
     """People in categories who leave, 5 % at each period, and some of whom come later."""
     rng = np.random.default_rng(seed)
-    truth = simulated_panels.panel(seed, n=n, periods=periods, symbols=categories, stay=0.8)
+    truth = markov_panel(seed, n=n, periods=periods, symbols=categories, stay=0.8)
     come = np.where(rng.random(n) < 0.7, 0, rng.integers(0, periods, n))[:, None]
     leave = come + rng.geometric(0.05, n)[:, None]
     when = np.arange(periods)
@@ -168,7 +170,7 @@ CASES = {
         limits={"patterns": 0.70, "worst pattern": 1.1, **JOINT},
     ),
     "five-states": Case(
-        lambda: simulated_panels.panel(3, n=1700, periods=7, symbols=5, stay=0.9),
+        lambda: markov_panel(3, n=1700, periods=7, symbols=5, stay=0.9),
         q=5,
         width=3,
         rho="1/100",
@@ -182,7 +184,7 @@ CASES = {
         limits={"patterns": 0.52, **JOINT},
     ),
     "five-long": Case(
-        lambda: simulated_panels.panel(3, n=5000, periods=12, symbols=5, stay=0.9),
+        lambda: markov_panel(3, n=5000, periods=12, symbols=5, stay=0.9),
         q=5,
         width=3,
         rho="1/200",

@@ -26,7 +26,7 @@ from stream_dp.continual.joint.reconciliation import Reconciliation
 from stream_dp.continual.mechanisms import AnyMechanism, mechanism, patterns_part, totals_part
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
-from stream_dp.services.evaluate.trial_plans import (
+from stream_dp.services.evaluate.repeated_panels import (
     TrialPlan,
     Truth,
     is_open,

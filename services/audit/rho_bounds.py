@@ -26,8 +26,7 @@ _ORDERS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 class TwoScores(NamedTuple):
     """The scores of repeated runs in the two worlds, and the people in which the worlds differ.
 
-    first, second: (runs,) each; high scores speak for the second world.
-    middle: a score between the two worlds' scores without noise.
+    first, second: (runs,) each; scores above 0 speak for the second world.
     size: the number of people.
     normal: whether the scores may be taken as normal.
     alone: of parts whose charge covers them without all others: name, charge and scores.
@@ -35,7 +34,6 @@ class TwoScores(NamedTuple):
 
     first: Floats
     second: Floats
-    middle: float
     size: int
     normal: bool = True
     alone: tuple[tuple[str, Fraction, TwoScores], ...] = ()
@@ -70,15 +68,15 @@ def gaussian_bound(scores: TwoScores, error: float) -> float:
 def counted_bound(scores: TwoScores, error: float) -> float:
     """The lower bound on rho without an assumption about the distribution of scores.
 
-    The event "the score is above `middle`" has a probability in each world, whose exact limits
+    The event "the score is above 0" has a probability in each world, whose exact limits
     Clopper and Pearson (1934) give from its frequency. An event with the probabilities p and q has
     the Renyi divergence D_a(p, q) at order a, and rho is at least D_a(p, q) / a at every order.
 
     error: the probability that the bound is above the truth, at most.
     """
     runs = len(scores.first)
-    above = int((scores.second > scores.middle).sum())
-    wrong = int((scores.first > scores.middle).sum())
+    above = int((scores.second > 0).sum())
+    wrong = int((scores.first > 0).sum())
     # Both limits hold together with probability 1 - error, and the event may be turned around.
     likely = float(scipy.stats.beta.ppf(error / 2, above, runs - above + 1)) if above else 0.0
     rare = float(scipy.stats.beta.isf(error / 2, wrong + 1, runs - wrong)) if wrong < runs else 1.0

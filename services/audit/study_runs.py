@@ -350,7 +350,7 @@ class StudyRuns:
                     choices[place] += sign * choice_log_ratio(own, other)
             progress()
         alone = [
-            (name, self._charges[name], TwoScores(scores[0, i], scores[1, i], 0.0, size))
+            (name, self._charges[name], TwoScores(scores[0, i], scores[1, i], size))
             for i, name in enumerate(releases)
             if name in self._charges
         ]
@@ -359,13 +359,13 @@ class StudyRuns:
             (
                 f"selections of {name}",
                 self._charges[name],
-                TwoScores(choices[0, i], choices[1, i], 0.0, size, normal=False),
+                TwoScores(choices[0, i], choices[1, i], size, normal=False),
             )
             for i, name in enumerate(releases)
             if name in self._charges and choices[:, i].any()
         ]
         first, second = scores.sum(axis=1)
-        return TwoScores(first, second, 0.0, size, alone=tuple(alone))
+        return TwoScores(first, second, size, alone=tuple(alone))
 
     @cached_property
     def _charges(self) -> dict[str, Fraction]:

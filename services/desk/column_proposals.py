@@ -1,6 +1,8 @@
 """Proposals for the columns of a table: what they are, from their names, and their values.
 
-Values come from labels, a codebook, or a file that is public.
+Values come from labels, a codebook, or a file that is public. Counts of repeated ids are for a
+question to the operator, and decide nothing: an id that repeats within a period is often a number
+within a household, a clinic or a school. CONFIDENTIAL.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from pathlib import Path
 from typing import TypeVar
 from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.population.celltext import cell_text
@@ -349,3 +353,75 @@ def attribute_names(columns: Sequence[str]) -> dict[str, str]:
             name = f"{name[:60]}-{len(named) + 1}"
         named[column] = name
     return named
+
+
+_SPREAD = np.int64(0x1E3779B97F4A7C15)  # odd, for multiplicative hashing
+_NO_CELL = np.int64(0)
+Hashes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RepeatedIds:
+    """Rows whose id and period stand in an earlier row.
+
+    rows: how many.
+    beside: the column that makes an id of its own of each, together with the id; empty if none
+        does.
+    """
+
+    rows: int
+    beside: str
+
+
+NO_REPEATED_IDS = RepeatedIds(0, "")
+
+
+def repeated_ids(
+    path: Path, form: FileForm, person: str, period: str | None, others: Sequence[str]
+) -> RepeatedIds:
+    """Counts the rows of a file that repeat an id, and looks for the column beside it.
+
+    period: the column of periods; None if all rows are of one, or each column is.
+    others: the columns that may stand beside the id, in order.
+
+    Raises UserError.
+    """
+    columns = dict.fromkeys([person, *([] if period is None else [period]), *others])
+    cells = _hashes(path.resolve(), form, tuple(columns))
+    told = cells[person] != _NO_CELL
+    within = [] if period is None else [cells[period][told]]
+    ids, rows = cells[person][told], int(told.sum())
+    repeated = rows - _distinct(ids, *within)
+    beside = dict[str, int]()
+    for name in others if repeated else ():
+        further = cells[name][told]
+        pairs = _distinct(further, ids)
+        # An answer tells rows apart, too. Ids of people come again in other periods, or, where
+        # there are none, are fewer than the rows in one of their parts.
+        sound = pairs < rows if within and _distinct(*within) > 1 else _distinct(further) < rows
+        if sound and _distinct(further, ids, *within) == rows and (further != _NO_CELL).all():
+            beside[name] = pairs
+    return RepeatedIds(repeated, min(beside, key=beside.__getitem__, default=""))
+
+
+def _distinct(*columns: Hashes) -> int:
+    """The number of different rows."""
+    joined = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        joined = joined * _SPREAD + column
+    return int(np.unique(joined).size)
+
+
+@lru_cache(maxsize=1)  # a page repeats the interview with every answer
+def _hashes(path: Path, form: FileForm, columns: tuple[str, ...]) -> Mapping[str, Hashes]:
+    """By column, a hash of every cell that holds for this process; `_NO_CELL` of an empty cell."""
+    chunks: dict[str, list[Hashes]] = {column: [] for column in columns}
+    with readable(path):
+        for rows in read_rows(path, form):
+            for column, hashes in chunks.items():
+                cells = rows.batch.column(rows.batch.schema.get_field_index(column))
+                coded = pc.fill_null(cell_text(cells, column, ""), "").dictionary_encode()
+                texts = coded.dictionary.to_pylist()
+                of_text = np.array([hash(text) if text else _NO_CELL for text in texts], np.int64)
+                hashes.append(of_text[coded.indices.to_numpy()])
+    return {column: np.concatenate(hashes) for column, hashes in chunks.items()}

@@ -33,9 +33,9 @@ from stream_dp.study import Run
 from ..intake.markers import send_close_markers
 from ..intake.sending import send_table
 from ..monitor import record_rows
-from ..monitor.curves import Line, Look, Point, curves, extent
+from ..monitor.answers_for_people import pointwise
+from ..monitor.charts import Line, Look, Point, curves, extent
 from ..monitor.default_questions import Question
-from ..monitor.feasible_intervals import pointwise
 from ..monitor.release_figures import SMALL, Figure, answers, lines_figure, look_of, numbers_of
 from ..monitor.render import power, render, resource
 from ..process.command_output import Output
@@ -85,7 +85,7 @@ def page(public: PublicLog, months: Symbols) -> str:
         study_hash=study.hash,
         head=public.head,
         facts=record_rows.facts(public),
-        shares=_share_figures(public, shares),
+        shares=_share_figures(shares),
         share_numbers=[numbers_of(line, look_of(public, shares, count=False)) for line in shares],
         totals=lines_figure(
             [line for b, line in totals.items() if b != 9],
@@ -132,7 +132,7 @@ def cumulative_counts(public: PublicLog, months: Symbols) -> dict[int, Line]:
     return lines
 
 
-def _share_figures(public: PublicLog, lines: Sequence[Line]) -> list[Figure]:
+def _share_figures(lines: Sequence[Line]) -> list[Figure]:
     look = Look("% of households", 100, values=True, panel=True)
     low, high = extent(lines, look)
     look = replace(look, limits=(math.floor(low) - 1.0, float(math.ceil(high))))

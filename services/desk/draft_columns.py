@@ -22,7 +22,9 @@ from stream_dp.study.periods import Periods
 from .answers_form import NONE, ONE, Form, joined, listed, whole_number
 from .column_proposals import (
     MOST_VALUES,
+    NO_REPEATED_IDS,
     PAIR,
+    RepeatedIds,
     TableHeader,
     attribute_names,
     known_coding,
@@ -31,7 +33,6 @@ from .column_proposals import (
     value_to_show,
 )
 from .declared_columns import MOST_LISTED, DeclaredColumn
-from .repeated_ids import NO_REPEATED_IDS, RepeatedIds
 
 LAST = "last answer"  # the missing rule that repeats it
 _MOST_PERIODS, _MOST_PROPOSED, _MOST_RANGE = 600, 8, 10**7

@@ -9,26 +9,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from tqdm import tqdm
 
 from stream_dp.batch import kinds
-from stream_dp.batch.sizes.declared_sizes import declared_plan
-from stream_dp.batch.sizes.histogram import Sizes
-from stream_dp.batch.sizes.region_tables import counted_regions
-from stream_dp.batch.sizes.sizes_plan import SizesPlan
 from stream_dp.errors import UserError
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
 from stream_dp.population.tables import TableLayout
 from stream_dp.release.published_panels import stated_errors
-from stream_dp.study import SizesRelease, Study
+from stream_dp.study import Study
 from stream_dp.study.period_texts import require_period
 
 from ..intake.accepted_readings import AcceptedReading
@@ -38,18 +31,14 @@ from ..intake.options import roster_tables
 from ..intake.sending import KnownReports
 from ..intake.table_judging import fault_advice, judge_tables, table_notices
 from ..intake.true_panel import true_panel, true_panel_and_members
-from ..process.command_output import WARNING, Output, decimal, plain_table, printable
+from ..process.command_output import WARNING, Output, printable
 from ..storage.atomic_files import atomic_folder
 from ..storage.deployment import Deployment
-from .table_evaluations import (
-    TABLE_JUDGES,
-    Panel,
-    TableTrials,
-    bar_progress,
-    judged_tables,
-    last_due,
-)
-from .table_report import MEASURED, DataSetReports, Quality, Score, averaged
+from .error_figures import write_panel_figures, write_quality_figures
+from .panel_report import Evaluation, Sweep, evaluation_text, sweep_text
+from .sizes_trials import judged_sizes, sizes_text
+from .table_evaluations import TABLE_JUDGES, Panel, Trials, judged_tables
+from .table_report import reports_text
 
 
 def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTable | None:
@@ -70,117 +59,6 @@ def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTa
         raise UserError("evaluate: the study has places; name their table with --places FILE")
     return read_places(study, place_file)
 
-
-@dataclass(frozen=True)
-class KnownSizes:
-    """The truth for a release of sizes.
-
-    period: whose close it is.
-    leaves: the true sizes of the smallest regions.
-    plans: by the label of each budget.
-    """
-
-    release: SizesRelease
-    period: str
-    leaves: Sequence[Sizes]
-    plans: Mapping[str, SizesPlan]
-
-
-def known_sizes(
-    study: Study, place_table: PlacesTable, panel: Panel, *, at: str | None, scales: Sequence[str]
-) -> list[KnownSizes]:
-    """The true sizes of every release of sizes, and its plans. Raises UserError.
-
-    panel: by attribute, symbols (people, periods); empty with a table of counts.
-    at: the period; the last due one by default.
-    scales: the budgets, as multiples of the declared ones.
-    """
-    judged = []
-    for release in study.of(SizesRelease):
-        label = at or last_due(study, release)
-        codes = None
-        if release.attribute is not None:
-            codes = panel[release.attribute][:, study.periods.numbers[label] - 1]
-        counts = place_table.sizes(codes, release.largest)
-        regions, leaves = counted_regions(counts, place_table.columns)
-        plans = {
-            f"rho {scaled.rho}": declared_plan(study, scaled, regions)
-            for scaled in _scaled(release, scales)
-        }
-        judged.append(KnownSizes(release, label, leaves, plans))
-    return judged
-
-
-def _scaled(release: SizesRelease, scales: Sequence[str]) -> list[SizesRelease]:
-    """The release at every budget. Raises UserError."""
-    if not scales:
-        return [release]
-    if release.epsilon is not None:
-        raise UserError(f"--scales: '{release.name}' has its epsilon by level; leave it out")
-    rhos = [release.rho * Fraction(scale) for scale in scales]
-    return [release.model_copy(update={"rho": rho}) for rho in rhos]
-
-
-def reports_text(reports: DataSetReports) -> str:
-    texts = []
-    for report in reports.releases:
-        texts += [quality_text(report.qualities, report.about), *score_texts(report.scores)]
-    return "\n\n".join(texts)
-
-
-def score_texts(scores: Iterable[Score]) -> list[str]:
-    """Tables by budget: lines for measures, columns for methods."""
-    means = averaged(scores)
-    methods = list(dict.fromkeys(s.method for s in means))
-    texts = []
-    for budget in dict.fromkeys(s.budget for s in means):
-        values = {(s.measure, s.method): s.value for s in means if s.budget == budget}
-        lines = [
-            [name, *(decimal(values.get((name, method)), 4) for method in methods)]
-            for name in dict.fromkeys(name for name, _ in values)
-        ]
-        texts.append(plain_table([budget, *methods], lines))
-    return texts
-
-
-def quality_text(qualities: Iterable[Quality], about: str = "") -> str:
-    """Lines for methods and answers, by class and budget; errors in percentage points.
-
-    Behind the errors of measurements stands the number of measured queries of the class.
-
-    about: a line above the tables.
-    """
-    means = averaged(qualities)
-    budgets = list(dict.fromkeys(q.budget for q in means))
-    head = [WARNING, about, "errors in percentage points: largest / mean (queries measured)"]
-    blocks = ["\n".join(line for line in head if line)]
-    for name in dict.fromkeys(q.queries for q in means):
-        rows = {(q.method, q.answer, q.budget): q for q in means if q.queries == name}
-        lines = [
-            [
-                f"{method}: {answer}",
-                *(_cell(rows.get((method, answer, budget)), answer) for budget in budgets),
-            ]
-            for method, answer in dict.fromkeys(
-                (q.method, q.answer) for q in means if q.queries == name or q.answer == MEASURED
-            )
-        ]
-        # A fit may measure more or fewer queries than the class has.
-        numbers = [q.number for q in rows.values() if q.answer != MEASURED]
-        number = max(numbers or [q.number for q in rows.values()])
-        blocks.append(plain_table([f"{name}, {number:,} queries", *budgets], lines))
-    return "\n\n".join(blocks)
-
-
-def _cell(q: Quality | None, answer: str) -> str:
-    if q is None:
-        return "none measured" if answer == MEASURED else "-"
-    errors = f"{100 * q.greatest:.2f} / {100 * q.mean:.4f}"
-    return f"{errors} ({q.number:,})" if answer == MEASURED else errors
-
-
-if TYPE_CHECKING:
-    from stream_dp.services.evaluate.panel_report import Evaluation, Sweep
 
 # By default; a data set is fitted in each repetition, once for each budget and baseline.
 REPETITIONS, FITS = 200, 5
@@ -242,22 +120,27 @@ def _evaluated(
     else:
         panel = true_panel(study, options.truth, _known_layout(study, options))
     results: dict[str, Report] = {}
+    trials = Trials(
+        study=study,
+        known=panel,
+        members=members,
+        at=options.at,
+        scales=scales,
+        repetitions=options.repetitions or FITS,
+        seed=options.seed,
+    )
     if study.releases:
         results |= _continual(study, panel, scales, options)
     if place_table is not None:
-        sizes = known_sizes(study, place_table, panel, at=options.at, scales=scales)
-        results["sizes"] = _judged_sizes(study, sizes, options)
+        sizes = judged_sizes(trials, place_table)
+        data = [report.as_dict() for report in sizes]
+        several = {"confidential": True, "warning": WARNING, "releases": data}
+        results["sizes"] = Report(data[0] if len(data) == 1 else several, sizes_text(sizes))
     if any(batch.family in TABLE_JUDGES for batch in study.batches or ()):
-        trials = TableTrials(
-            study=study,
-            known=panel,
-            members=members,
-            at=options.at,
-            scales=scales,
-            repetitions=options.repetitions or FITS,
-            seed=options.seed,
-        )
-        results["quality"] = _judged_tables(trials)
+        tables = judged_tables(trials)
+        several = {"confidential": True, "releases": [report.as_dict() for report in tables]}
+        figures = partial(write_quality_figures, tables)
+        results["quality"] = Report(several, reports_text(tables), figures)
     return results
 
 
@@ -322,10 +205,7 @@ def _continual(
     study: Study, panel: Panel, scales: Sequence[str], options: argparse.Namespace
 ) -> dict[str, Report]:
     """The reports of panels: the evaluation and, with scales, the sweep over budgets."""
-    from stream_dp.services.evaluate import repeated_panels
-    from stream_dp.services.evaluate.error_figures import write_panel_figures
-
-    from .panel_report import evaluation_text, sweep_text
+    from . import repeated_panels
 
     def report(result: Evaluation | Sweep, data: dict[str, object], text: str) -> Report:
         return Report(data, text, partial(write_panel_figures, result))
@@ -340,47 +220,3 @@ def _continual(
         sweep = repeated_panels.sweep(study, panel, scales, repetitions, seed=options.seed)
         results["sweep"] = report(sweep, sweep.as_dict(), sweep_text(sweep))
     return results
-
-
-def _judged_tables(trials: TableTrials) -> Report:
-    """A report per release of people or of households."""
-    from .error_figures import write_quality_figures
-
-    reports = judged_tables(trials)
-    figures = partial(write_quality_figures, reports.releases)
-    return Report(reports.as_dict(), reports_text(reports), figures)
-
-
-def _judged_sizes(
-    study: Study, known_sizes: Sequence[KnownSizes], options: argparse.Namespace
-) -> Report:
-    """A report per release of sizes."""
-    from stream_dp.services.evaluate.sizes_trials import (
-        SizesReport,
-        SizesReports,
-        evaluate_sizes,
-        sizes_text,
-    )
-
-    repetitions, reports = options.repetitions or FITS, []
-    for sizes in known_sizes:
-        with tqdm(desc=sizes.release.name, disable=None, leave=False) as bar:
-            progress = bar_progress(bar)
-            errors = evaluate_sizes(
-                sizes.leaves, sizes.plans, repetitions, seed=options.seed, progress=progress
-            )
-        reports.append(
-            SizesReport(
-                study=study.name,
-                release=sizes.release.name,
-                period=sizes.period,
-                places=sum(leaf.total for leaf in sizes.leaves),
-                people=sum(leaf.members for leaf in sizes.leaves),
-                repetitions=repetitions,
-                seed=options.seed,
-                rhos={label: plan.rho for label, plan in sizes.plans.items()},
-                errors=errors,
-            )
-        )
-    result = SizesReports(tuple(reports))
-    return Report(result.as_dict(), sizes_text(result))

@@ -25,8 +25,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.answers.estimator import StreamEstimator
-from stream_dp.answers.linear_system import Answers
 from stream_dp.answers.query import WindowQuery, parse_query
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.window.window import FixedWindow
@@ -216,10 +214,6 @@ class PatternsJudge:
                     deviations[i] = np.sqrt(variances)
         return np.where(np.isnan(self.truth), np.nan, deviations)
 
-    def best_answer(self, estimator: StreamEstimator, query: int, number: int) -> Answers | None:
-        """The best linear unbiased answer to a query at a period of the study."""
-        return estimator.patterns(number, self.queries[query].mask.astype(float))
-
     def judge(self, steps: Steps) -> Trial:
         """Computes the errors of a repetition."""
         mechanism, q = self.mechanism, self.mechanism.q
@@ -382,10 +376,6 @@ class TotalsJudge:
             for b in range(1, t + 1):
                 deviations[b - 1, t - 1] = math.sqrt(self.mechanism.variance(b, t))
         return deviations
-
-    def best_answer(self, estimator: StreamEstimator, query: int, number: int) -> Answers | None:
-        """The best linear unbiased answer to a query at a period of the study."""
-        return estimator.total(query + 1, number)
 
     def judge(self, steps: Steps) -> Trial:
         """Computes the errors of a repetition."""

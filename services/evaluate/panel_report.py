@@ -127,7 +127,6 @@ class Evaluation:
     repetitions: int
     seed: int
     releases: tuple[ReleaseErrors, ...]
-    confidential: bool = True
 
     def as_dict(self) -> Json:
         """Converts the evaluation to JSON values."""
@@ -145,7 +144,6 @@ class Sweep:
     # Exact, as fractions.
     scales: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
-    confidential: bool = True
 
     def as_dict(self) -> Json:
         pairs = zip(self.scales, self.evaluations, strict=True)

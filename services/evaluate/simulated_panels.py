@@ -1,4 +1,4 @@
-"""Simulated panels: the poverty panel of Bun et al. 2024, Section 5, and plain Markov chains.
+"""The simulated poverty panel of Bun et al. 2024, Section 5.
 
 No microdata is used or contained here, only published numbers. `poverty` draws people from the
 distribution over the 4096 histories of 12 months that is nearest (in relative entropy) to a
@@ -113,22 +113,6 @@ def poverty(seed: int, n: int = HOUSEHOLDS) -> Symbols:
     drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
     rows: Symbols = histories()[np.minimum(drawn, cumulative.size - 1)]
     return rows
-
-
-def panel(seed: int, n: int, periods: int, symbols: int, stay: float) -> Symbols:
-    """Simulates a panel, (n, periods) codes below `symbols`: a persistent Markov chain a person.
-
-    The first symbol is uniform. With probability `stay` a period repeats the preceding symbol,
-    otherwise it has a uniform symbol. Raises ValueError for numbers out of range.
-    """
-    if not (n >= 0 and periods >= 1 and 1 <= symbols <= 256 and 0 <= stay <= 1):
-        raise ValueError("need n >= 0, periods >= 1, 1 to 256 symbols, and stay between 0 and 1")
-    rng = np.random.default_rng(seed)
-    columns = [rng.integers(symbols, size=n, dtype=np.uint8)]
-    for _ in range(periods - 1):
-        fresh = rng.integers(symbols, size=n, dtype=np.uint8)
-        columns.append(np.where(rng.random(n) < stay, columns[-1], fresh))
-    return np.stack(columns, axis=1)
 
 
 def _chain(months: Symbols) -> NDArray[np.float64]:

@@ -5,21 +5,27 @@ CONFIDENTIAL: errors are earth mover's distances to the true sizes, and no noise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from stream_dp.batch.sizes.declared_sizes import declared_plan
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import Merge
+from stream_dp.batch.sizes.region_tables import counted_regions
 from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import SizesPlan, omniscient_error
 from stream_dp.batch.synthesizer import FitContext
+from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study import SizesRelease
 
+from ..intake.group_tables import PlacesTable
 from ..process.command_output import WARNING, plain_table
+from .table_evaluations import Trials, fit_bar, last_due
 
 BEFORE, AFTER, OMNISCIENT = "before", "after", "omniscient"
 # Baselines: the merges of Kuo et al. 2018 on the same noisy values.
@@ -27,7 +33,6 @@ PAPERS: dict[str, Merge] = {"plain averages": Merge.PLAIN, "paper's weights": Me
 METHODS = (BEFORE, AFTER, *PAPERS, OMNISCIENT)
 
 Levels = Sequence[Sequence[Sizes]]
-Progress = Callable[[str, int, int], object]
 
 
 @dataclass(frozen=True)
@@ -72,51 +77,68 @@ class SizesReport:
         return {"confidential": True, "warning": WARNING, **values}
 
 
-@dataclass(frozen=True)
-class SizesReports:
-    """The reports of all releases of sizes of a study."""
+def judged_sizes(trials: Trials, place_table: PlacesTable) -> list[SizesReport]:
+    """A report per release of sizes, on the true sizes of the smallest regions. Raises UserError.
 
-    releases: tuple[SizesReport, ...]
-
-    def as_dict(self) -> Json:
-        """Converts the reports to JSON values."""
-        reports = [report.as_dict() for report in self.releases]
-        if len(reports) == 1:
-            return reports[0]
-        return {"confidential": True, "warning": WARNING, "releases": reports}
-
-
-def evaluate_sizes(
-    leaves: Sequence[Sizes],
-    plans: Mapping[str, SizesPlan],
-    repetitions: int,
-    *,
-    seed: int,
-    progress: Progress = lambda subject, done, all_: None,
-) -> tuple[LevelErrors, ...]:
-    """Measures the errors of every plan, by its label, on known sizes of the smallest regions.
-
-    progress: called with a label, the number of finished repetitions and their total.
+    trials: what is known is empty with a table of counts.
     """
-    errors: list[LevelErrors] = []
-    for label, plan in plans.items():
-        true = plan.regions.sums([sizes.capped(plan.largest) for sizes in leaves])
-        runs = []
-        for i in range(repetitions):
-            runs.append(_run(leaves, plan, true, seed + i))
-            progress(label, i + 1, repetitions)
-        names = ("all", *plan.regions.columns)
-        for depth, name in enumerate(names):
-            errors.append(
-                LevelErrors(
+    study, reports = trials.study, list[SizesReport]()
+    for release in study.of(SizesRelease):
+        label = trials.at or last_due(study, release)
+        codes = None
+        if release.attribute is not None:
+            codes = trials.known[release.attribute][:, study.periods.numbers[label] - 1]
+        counts = place_table.sizes(codes, release.largest)
+        regions, leaves = counted_regions(counts, place_table.columns)
+        plans = {
+            f"rho {scaled.rho}": declared_plan(study, scaled, regions)
+            for scaled in _scaled(release, trials.scales)
+        }
+        reports.append(
+            SizesReport(
+                study=study.name,
+                release=release.name,
+                period=label,
+                places=sum(leaf.total for leaf in leaves),
+                people=sum(leaf.members for leaf in leaves),
+                repetitions=trials.repetitions,
+                seed=trials.seed,
+                rhos={budget: plan.rho for budget, plan in plans.items()},
+                errors=tuple(_errors(trials, release.name, leaves, plans)),
+            )
+        )
+    return reports
+
+
+def _scaled(release: SizesRelease, scales: Sequence[str]) -> list[SizesRelease]:
+    """The release at every budget. Raises UserError."""
+    if not scales:
+        return [release]
+    if release.epsilon is not None:
+        raise UserError(f"--scales: '{release.name}' has its epsilon by level; leave it out")
+    rhos = [release.rho * Fraction(scale) for scale in scales]
+    return [release.model_copy(update={"rho": rho}) for rho in rhos]
+
+
+def _errors(
+    trials: Trials, name: str, leaves: Sequence[Sizes], plans: Mapping[str, SizesPlan]
+) -> Iterator[LevelErrors]:
+    """The errors of every plan, by its label. name: of the release."""
+    with fit_bar(name) as progress:
+        for label, plan in plans.items():
+            true = plan.regions.sums([sizes.capped(plan.largest) for sizes in leaves])
+            runs = []
+            for i in range(trials.repetitions):
+                runs.append(_run(leaves, plan, true, trials.seed + i))
+                progress(label, i + 1, trials.repetitions)
+            for depth, level in enumerate(("all", *plan.regions.columns)):
+                yield LevelErrors(
                     label,
-                    name,
+                    level,
                     len(true[depth]),
-                    " or ".join(level.method for level in plan.levels[depth].candidates),
+                    " or ".join(one.method for one in plan.levels[depth].candidates),
                     {m: float(np.mean([run[depth][m] for run in runs])) for m in METHODS},
                 )
-            )
-    return tuple(errors)
 
 
 def _run(
@@ -141,13 +163,13 @@ def _distance(regions: Sequence[Sizes], true: Sequence[Sizes]) -> float:
     return sum(map(earth_movers_distance, regions, true)) / len(true)
 
 
-def sizes_text(reports: SizesReports) -> str:
+def sizes_text(reports: Sequence[SizesReport]) -> str:
     """Writes a table per release and budget.
 
     It has a line for each level and a column for each method.
     """
     texts = []
-    for report in reports.releases:
+    for report in reports:
         about = (
             f"study {report.study}, {report.release} (sizes) at {report.period}:"
             f" {report.places:,} places, {report.people:,} people,"

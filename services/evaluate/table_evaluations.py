@@ -5,11 +5,12 @@ A fit that learns from panels gets answers about the known people, with simulate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,6 @@ from stream_dp.study import (
     EventsRelease,
     Family,
     PeopleRelease,
-    SizesRelease,
     Study,
 )
 from stream_dp.study.families import TABLE_FAMILIES, Registry
@@ -37,6 +37,8 @@ from stream_dp.study.group_releases import HierarchyRelease
 
 from ..intake.group_tables import Members
 from ..releaser.people_jobs import Answers, known_interactions, panels_of
+from .groups_trials import FitProgress, evaluate_data_sets, evaluate_people
+from .table_report import DataSetReport, Quality, Score, budget_label
 
 
 def simulated_answers(
@@ -78,22 +80,13 @@ def _patterns(
     return np.bincount(cells, minlength=q**window.width).astype(np.int64)
 
 
-if TYPE_CHECKING:
-    from stream_dp.services.evaluate.groups_trials import FitProgress
-    from stream_dp.services.evaluate.table_report import (
-        DataSetReport,
-        DataSetReports,
-        Quality,
-        Score,
-    )
-
 Panel = Mapping[str, NDArray[np.unsignedinteger]]
 R = TypeVar("R", bound=DataSetRelease)
 
 
 @dataclass(frozen=True)
-class TableTrials:
-    """The truth for data sets, and the number of repetitions.
+class Trials:
+    """The truth, and the number of repetitions.
 
     known: by attribute, symbols (people, periods).
     members: of groups; None where the study has none.
@@ -110,61 +103,54 @@ class TableTrials:
     seed: int
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """The errors of a release. groups: 0 where people are released alone."""
 
     people: int
     groups: int
     qualities: Sequence[Quality]
     scores: Sequence[Score] = ()
-    panels: Sequence[str] = field(default=())
+    panels: Sequence[str] = ()
 
 
-def judged_tables(trials: TableTrials) -> DataSetReports:
-    """A report per release of people or of households."""
-    from stream_dp.services.evaluate.table_report import DataSetReports
-
-    releases = [r for r in trials.study.batches or () if r.family in TABLE_JUDGES]
-    return DataSetReports(tuple(_judged(trials, release) for release in releases))
-
-
-def _judged(trials: TableTrials, release: DataSetRelease) -> DataSetReport:
-    """The report of a data set: at one period, at every budget."""
-    from stream_dp.services.evaluate.table_report import DataSetReport, budget_label
-
-    study = trials.study
-    label = trials.at or last_due(study, release)
-    declared = study.schedule(release).get(study.periods.numbers[label], release)
-    rhos = [declared.rho * Fraction(scale) for scale in trials.scales or ["1"]]
-    with tqdm(desc=release.name, disable=None, leave=False) as bar:
-        judge = TABLE_JUDGES[release.family]
-        judged = judge(trials, release, study.periods.numbers[label], rhos, bar_progress(bar))
-    return DataSetReport(
-        study=study.name,
-        release=release.name,
-        kind=release.kind,
-        period=label,
-        groups=judged.groups,
-        people=judged.people,
-        repetitions=trials.repetitions,
-        seed=trials.seed,
-        rhos={budget_label(rho): rho for rho in rhos},
-        qualities=tuple(judged.qualities),
-        scores=tuple(judged.scores),
-        panels=tuple(judged.panels),
-    )
+def judged_tables(trials: Trials) -> list[DataSetReport]:
+    """A report per release of people or of households: at one period, at every budget."""
+    study, reports = trials.study, list[DataSetReport]()
+    for release in study.batches or ():
+        if release.family not in TABLE_JUDGES:
+            continue
+        label = trials.at or last_due(study, release)
+        number = study.periods.numbers[label]
+        declared = study.schedule(release).get(number, release)
+        rhos = [declared.rho * Fraction(scale) for scale in trials.scales or ["1"]]
+        with fit_bar(release.name) as progress:
+            judged = TABLE_JUDGES[release.family](trials, release, number, rhos, progress)
+        reports.append(
+            DataSetReport(
+                study=study.name,
+                release=release.name,
+                kind=release.kind,
+                period=label,
+                groups=judged.groups,
+                people=judged.people,
+                repetitions=trials.repetitions,
+                seed=trials.seed,
+                rhos={budget_label(rho): rho for rho in rhos},
+                qualities=tuple(judged.qualities),
+                scores=tuple(judged.scores),
+                panels=tuple(judged.panels),
+            )
+        )
+    return reports
 
 
 def _judge_people(
-    trials: TableTrials,
+    trials: Trials,
     release: PeopleRelease,
     number: int,
     rhos: Sequence[Fraction],
     progress: FitProgress,
 ) -> Judged:
-    from stream_dp.services.evaluate.groups_trials import evaluate_people
-
     study = trials.study
     people = people_table(study, release, known=trials.known, number=number)
     qualities, scores = evaluate_people(
@@ -180,7 +166,7 @@ def _judge_people(
 
 
 def _judge_households(
-    trials: TableTrials,
+    trials: Trials,
     release: BatchRelease,
     number: int,
     rhos: Sequence[Fraction],
@@ -195,7 +181,7 @@ def _judge_households(
 
 
 def _judge_events(
-    trials: TableTrials,
+    trials: Trials,
     release: EventsRelease,
     number: int,
     rhos: Sequence[Fraction],
@@ -207,14 +193,12 @@ def _judge_events(
 
 
 def _judge_two_tables(
-    trials: TableTrials,
+    trials: Trials,
     release: HierarchyRelease,
     truth: Hierarchy,
     rhos: Sequence[Fraction],
     progress: FitProgress,
 ) -> list[Quality]:
-    from stream_dp.services.evaluate.groups_trials import evaluate_data_sets
-
     declared_workload(truth.domain, release)  # refuses what is too large
     return evaluate_data_sets(
         truth, _scaled(release, rhos), trials.repetitions, seed=trials.seed, progress=progress
@@ -234,23 +218,23 @@ TABLE_JUDGES: Registry[Family, Callable[..., Judged]] = Registry(
 
 def _scaled(release: R, rhos: Sequence[Fraction]) -> list[tuple[str, R]]:
     """The release at every budget, with the budget's label."""
-    from stream_dp.services.evaluate.table_report import budget_label
-
     return [(budget_label(rho), release.model_copy(update={"rho": rho})) for rho in rhos]
 
 
-def bar_progress(bar: tqdm[object]) -> FitProgress:
-    """Shows the rounds of a fit on a bar."""
+@contextmanager
+def fit_bar(name: str) -> Iterator[FitProgress]:
+    """A bar, named after a release, with the rounds of its fits."""
+    with tqdm(desc=name, disable=None, leave=False) as bar:
 
-    def show(subject: str, done: int, rounds: int) -> None:
-        bar.set_description(subject, refresh=False)
-        bar.total, bar.n = rounds, done
-        bar.refresh()
+        def show(subject: str, done: int, rounds: int) -> None:
+            bar.set_description(subject, refresh=False)
+            bar.total, bar.n = rounds, done
+            bar.refresh()
 
-    return show
+        yield show
 
 
-def last_due(study: Study, release: DataSetRelease | SizesRelease) -> str:
+def last_due(study: Study, release: DataSetRelease) -> str:
     """The last period at whose close a data set is due."""
     numbers = range(1, study.periods.count + 1)
     return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]

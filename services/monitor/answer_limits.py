@@ -10,8 +10,6 @@ import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import InitVar, dataclass, field
-from functools import partial
 from pathlib import Path
 
 from .forks import MEMORY, Work
@@ -116,7 +114,6 @@ def _size(key: tuple[str, ...], answer: Work) -> int:
     return sum(map(len, key)) + len(answer.body) + len(answer.packed) + 1000
 
 
-@dataclass(frozen=True)
 class AnswerLimits:
     """The limits of one monitor, however many studies it serves.
 
@@ -126,13 +123,9 @@ class AnswerLimits:
     cache: of answers.
     """
 
-    studies: InitVar[int] = 1
-    computed: RequestSlots = field(init=False)
-    written: RequestSlots = field(default_factory=partial(RequestSlots, 1, MOST_DOWNLOADS))
-    sent: RequestSlots = field(default_factory=partial(RequestSlots, *[MOST_DOWNLOADS] * 2))
-    viewed: RequestSlots = field(default_factory=partial(RequestSlots, *[MOST_STREAMS] * 2))
-    cache: AnswerCache = field(default_factory=AnswerCache)
-
-    def __post_init__(self, studies: int) -> None:
-        at_once = answers_at_once(memory_limit(), studies)
-        object.__setattr__(self, "computed", RequestSlots(at_once, MOST_WAITING))
+    def __init__(self, studies: int = 1) -> None:
+        self.computed = RequestSlots(answers_at_once(memory_limit(), studies), MOST_WAITING)
+        self.written = RequestSlots(1, MOST_DOWNLOADS)
+        self.sent = RequestSlots(MOST_DOWNLOADS, MOST_DOWNLOADS)
+        self.viewed = RequestSlots(MOST_STREAMS, MOST_STREAMS)
+        self.cache = AnswerCache()

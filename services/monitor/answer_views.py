@@ -13,10 +13,9 @@ from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import ReleaseQuery
 from stream_dp.release.public_reader import nothing_published
 
-from .answer_sentences import reading
+from .answers_for_people import for_people, reading
 from .comparison import Comparison, compared, comparison_chart, comparison_numbers, difference_chart
 from .default_questions import Question, default_query, query_title
-from .feasible_intervals import for_people
 from .public_api import region_path
 from .public_state import State
 from .query_forms import (
@@ -25,7 +24,6 @@ from .query_forms import (
     address,
     builder,
     comparable,
-    figure_citation,
     other_base,
     siblings,
 )
@@ -52,7 +50,6 @@ def answer_page(state: State, name: str, page_query: PageQuery) -> bytes:
     )
     answer = for_people(last, study.size)
     response = None if page_query.count else response_figure(public, name, page_query.query)
-    links = FigureLinks("release", name, page_query.fields())
     return rendered(
         state,
         "answer.html",
@@ -65,8 +62,7 @@ def answer_page(state: State, name: str, page_query: PageQuery) -> bytes:
         answer=answer,
         other=other_base(public, last, page_query.query),
         reading=reading(title, answer),
-        links=links,
-        citation=figure_citation(state, title, links.page),
+        links=FigureLinks("release", name, page_query.fields()),
         trend=_trend(state, name, page_query),
         form=CompareForm.of(state, name, page_query.query, page_query.count),
         builder=builder(study, declared),
@@ -195,14 +191,11 @@ def compare_page(state: State, name: str, fields: dict[str, str]) -> tuple[bytes
         difference = tuple(difference_chart(result, size, width) for width in (_WIDE, _NARROW))
     except UserError as error:
         faults = error.lines
-    links = FigureLinks("compare", name, urlencode(form.chosen))
-    title = result.title if result else ""
     page = rendered(
         state,
         "compare.html",
-        title=title,
-        links=links,
-        citation=figure_citation(state, title, links.page),
+        title=result.title if result else "",
+        links=FigureLinks("compare", name, urlencode(form.chosen)),
         name=name,
         back=f"/{'data' if state.public.study.batch(name) else 'release'}/{quote(name, safe='')}",
         form=form,

@@ -30,13 +30,13 @@ from .client_limits import (
     Message,
     Receive,
     Send,
+    asset,
     refusal,
 )
 from .follower import Follower, Served
 from .forked_workers import Failed, Gone
 from .forks import Work
 from .live_updates import Live
-from .render import ASSETS, resource
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
 _PACKED = re.compile("text/|json|xml|yaml")  # kinds of bodies that gzip makes smaller
@@ -96,7 +96,6 @@ class _Front:
         self._follower, self._root, self._limits = follower, root, limits
         self._live = Live(self._current, limits.viewed)
         self._shared: dict[tuple[str, ...], _Shared] = {}
-        self._assets = {path: (resource(path[1:]), media) for path, media in ASSETS.items()}
 
     def _current(self) -> Json | None:
         served, fault = self._follower.served, self._follower.fault
@@ -134,9 +133,8 @@ class _Front:
             help_line = f"# HELP {READY} Whether there is something to show."
             text = f"{help_line}\n# TYPE {READY} gauge\n{READY} {int(ready)}\n"
             return Response(text, media_type="text/plain")
-        if path in self._assets:
-            body, media = self._assets[path]
-            return Response(body, media_type=media, headers={"Cache-Control": "max-age=300"})
+        if (file := asset(path)) is not None:
+            return file
         if path == "/events":
             return self._live.viewer()
         if not ready:

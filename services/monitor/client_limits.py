@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
+from functools import cache
 from typing import Any
 
 import h11
 from starlette.responses import JSONResponse, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .render import render
+from .render import ASSETS, render, resource
 
 TOO_MUCH = "this needs more time or memory than it gets here; ask less of it"
 
@@ -36,6 +37,15 @@ def refusal(
         return JSONResponse({"error": title, "lines": list(lines)}, status_code=status)
     text = render("problem.html", root=root, base=base, title=title, lines=lines, head="")
     return Response(text, status_code=status, media_type="text/html; charset=utf-8")
+
+
+@cache
+def asset(path: str) -> Response | None:
+    """The file that pages load from a path; None without one."""
+    if path not in ASSETS:
+        return None
+    headers = {"Cache-Control": "max-age=300"}
+    return Response(resource(path[1:]), media_type=ASSETS[path], headers=headers)
 
 
 Message = MutableMapping[str, Any]

@@ -22,17 +22,22 @@ from stream_dp.figures.marks import (
 )
 from stream_dp.release.answer import RESPONDENTS, Answer, ReleaseQuery
 
-from .answer_sentences import (
+from .answers_for_people import (
+    LEVELS,
     SURE,
+    FanEnds,
     difference_words,
+    feasible_fan,
+    feasible_range,
+    for_people,
     interval_words,
     noise_alone,
     number_words,
+    pointwise,
     reading,
     verdict,
 )
 from .default_questions import query_title
-from .feasible_intervals import LEVELS, FanEnds, feasible_fan, feasible_range, for_people, pointwise
 from .release_figures import Numbers
 
 _ROW, _TOP, _BOTTOM = 44.0, 10.0, 26.0

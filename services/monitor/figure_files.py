@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +17,11 @@ from stream_dp.figures.marks import Chart, Picture, Placed, Text
 from stream_dp.release.answer import Answer
 from stream_dp.release.public_reader import nothing_published
 
-from .answer_sentences import reading
 from .answer_views import CompareForm, comparison_of
+from .answers_for_people import LEVELS, reading
+from .charts import Line, curves
 from .comparison import comparison_chart
-from .curves import Line, curves
 from .default_questions import Question, default_query, heading, query_title
-from .feasible_intervals import LEVELS
 from .marginal_series import marginal_series
 from .public_state import State
 from .query_forms import FigureLinks, PageQuery, comparable
@@ -39,6 +38,7 @@ FIGURE_FORMATS = {
 }
 Fields = Mapping[str, Any]
 Draw = Callable[[tuple[float, float]], Chart]
+_BEYOND = {MORE: "more", FEWER: "fewer"}  # the noise, by mark
 # Of a picture, in units: twice as many pixels in PNG, as previews of links take them.
 _WIDTH, _HEIGHT, _MARGIN = 600.0, 315.0, 20.0
 _TITLE_LINE, _TITLE_LETTERS, _TITLE_LINES = 21.0, 58, 2
@@ -171,28 +171,28 @@ def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
     for line in lines:
         for point in line.points:
             answer = point.answer
-            row: dict[str, object] = {
-                "release": answer.release,
-                "query": answer.query,
-                "measure": answer.measure,
-                "people": _people(answer),
-                "period": answer.period,
-                "value": answer.value,
-                "standard_error": answer.standard_error,
-            }
+            row = _columns(answer, "release query measure people period value standard_error")
             for i, level in enumerate(LEVELS):
                 low, high = point.fan[i] if point.fan else (None, None)
                 row |= {f"low_{100 * level:.0f}": low, f"high_{100 * level:.0f}": high}
             row["band"] = "simultaneous" if line.simultaneous else "pointwise"
             row["method"], row["unbiased"] = answer.method, answer.alone().value
             row["unbiased_error"] = answer.alone().standard_error
-            rows.append({**row, "panel": answer.synthetic, "head": state.head})
-    return pa.Table.from_pylist(rows)
+            rows.append({**row, "panel": answer.synthetic})
+    return _table(state, rows)
 
 
-def _people(answer: Answer) -> str | None:
-    """The base of a share; None for other measures."""
-    return answer.base if answer.measure == "share" else None
+def _columns(answer: Answer, names: str) -> dict[str, object]:
+    """The columns of an answer with these names."""
+    low, high = answer.interval or (None, None)
+    people = answer.base if answer.measure == "share" else None
+    other = {"people": people, "low_95": low, "high_95": high}
+    return {n: other[n] if n in other else getattr(answer, n) for n in names.split()}
+
+
+def _table(state: State, rows: Iterable[dict[str, object]]) -> pa.Table:
+    """Rows as a table, each with the head of the log."""
+    return pa.Table.from_pylist([{**row, "head": state.head} for row in rows])
 
 
 def _compare(state: State, name: str, fields: Fields) -> FigureFile:
@@ -206,20 +206,12 @@ def _compare(state: State, name: str, fields: Fields) -> FigureFile:
     answers["difference"] = result.difference
     if result.ratio is not None:
         answers["ratio"] = result.ratio
+    names = "release query period measure people value standard_error low_95 high_95"
     rows = [
         {
             "answer": which,
-            "release": answer.release,
-            "query": answer.query,
-            "period": answer.period,
-            "measure": answer.measure,
-            "people": _people(answer),
-            "value": answer.value,
-            "standard_error": answer.standard_error,
-            "low_95": None if answer.interval is None else answer.interval[0],
-            "high_95": None if answer.interval is None else answer.interval[1],
+            **_columns(answer, names),
             "noise_alone": result.chance if which == "difference" else None,
-            "head": state.head,
         }
         for which, answer in answers.items()
     ]
@@ -228,7 +220,7 @@ def _compare(state: State, name: str, fields: Fields) -> FigureFile:
         result.title,
         result.verdict,
         lambda room: comparison_chart(result, size, room[0]),
-        pa.Table.from_pylist(rows),
+        _table(state, rows),
     )
 
 
@@ -242,29 +234,24 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
                 table.down: value,
                 table.across: column,
                 **_share(cell.unbiased, cell.share, table.table),
-                "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(cell.mark),
-                "head": state.head,
+                "beyond_noise": _BEYOND.get(cell.mark),
             }
             for value, row in table.rows
             for column, cell in zip(table.columns, row, strict=True)
         ]
         title = f"{name}: {table.title}"
-        return FigureFile(title, table.reading, table.drawn, pa.Table.from_pylist(cells))
+        return FigureFile(title, table.reading, table.drawn, _table(state, cells))
     marginals = state.data_set_figures(name, period).marginals
-    named = {f"{marginal.table}:{marginal.column}": marginal for marginal in marginals}
+    named = {marginal.path: marginal for marginal in marginals}
     marginal = named.get(fields.get("column") or next(iter(named), ""))
     if marginal is None:
         raise NotThere(f"release '{name}': has no column '{fields.get('column')}'")
     rows = [
-        {
-            "value": bar.name,
-            **_share(bar.unbiased, bar.share, marginal.table),
-            "head": state.head,
-        }
+        {"value": bar.name, **_share(bar.unbiased, bar.share, marginal.table)}
         for bar in marginal.bars
     ]
     title = f"{name}: {marginal.title}"
-    return FigureFile(title, marginal.description, marginal.drawn, pa.Table.from_pylist(rows))
+    return FigureFile(title, marginal.description, marginal.drawn, _table(state, rows))
 
 
 def _series(state: State, name: str, fields: Fields) -> FigureFile:
@@ -287,19 +274,13 @@ def _map(state: State, name: str, fields: Fields) -> FigureFile:
     rows = [
         {
             "region": region.name,
-            "query": region.answer.query,
-            "measure": region.answer.measure,
-            "value": region.answer.value,
-            "standard_error": region.answer.standard_error,
-            "low_95": None if region.answer.interval is None else region.answer.interval[0],
-            "high_95": None if region.answer.interval is None else region.answer.interval[1],
+            **_columns(region.answer, "query measure value standard_error low_95 high_95"),
             "groups": region.groups,
-            "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(region.mark),
-            "head": state.head,
+            "beyond_noise": _BEYOND.get(region.mark),
         }
         for region in shown.regions
     ]
-    return FigureFile(shown.title, shown.reading, shown.drawn, pa.Table.from_pylist(rows))
+    return FigureFile(shown.title, shown.reading, shown.drawn, _table(state, rows))
 
 
 def _share(unbiased: Answer | None, published: float, rows: str) -> dict[str, object]:
@@ -308,13 +289,10 @@ def _share(unbiased: Answer | None, published: float, rows: str) -> dict[str, ob
     published: of the synthetic rows. rows: their name.
     """
     if unbiased is None or unbiased.interval is None:
-        people, value, error = f"synthetic {rows}", published, None
-        low, high = None, None
-    else:
-        people, value, error = unbiased.base, unbiased.value, unbiased.standard_error
-        low, high = unbiased.interval
-    stated = {"share": value, "people": people, "standard_error": error}
-    return {**stated, "low_95": low, "high_95": high}
+        unknown = dict.fromkeys(("standard_error", "low_95", "high_95"))
+        return {"share": published, "people": f"synthetic {rows}", **unknown}
+    stated = {"share": unbiased.value, "people": unbiased.base}
+    return stated | _columns(unbiased, "standard_error low_95 high_95")
 
 
 def embed_page(state: State, figure: FigureFile, links: FigureLinks) -> bytes:

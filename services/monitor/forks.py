@@ -166,14 +166,10 @@ def _question(connection: socket.socket) -> Work:
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
     """Reads `size` bytes. Raises ConnectionError if the connection ends before."""
-    chunks = []
-    while size:
-        chunk = connection.recv(min(size, 1 << 16))
-        if not chunk:
-            raise ConnectionError
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
+    data = connection.recv(size, socket.MSG_WAITALL)
+    if len(data) < size:
+        raise ConnectionError
+    return data
 
 
 def fork_for_orders(run: Callable[..., None]) -> None:

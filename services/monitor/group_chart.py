@@ -22,7 +22,7 @@ from stream_dp.planning.expected_errors import (
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
-from .charts import wide_and_narrow
+from .charts import cut, wide_and_narrow
 from .release_figures import Numbers
 
 _MOST_ROWS = 12
@@ -98,9 +98,10 @@ def _cells(rows: Sequence[Row], unit: str, width: float) -> Chart:
         y = _TOP + _STEP * index
         usable = f"usable from {least_text(row['usable_from'])}"
         letters = int((width - _LETTER * len(usable)) / _LETTER) - 2
-        name = _name(row)
-        name = name if len(name) <= letters else name[: letters - 1] + "…"
-        marks += [Text("name", 0, y + 10, name), Text("tick", width, y + 10, usable, "end")]
+        marks += [
+            Text("name", 0, y + 10, cut(_name(row), letters)),
+            Text("tick", width, y + 10, usable, "end"),
+        ]
         by_size = {group["size"]: group for group in row["groups"]}
         for x, size, text in zip(lefts, GROUP_SIZES, _texts(row), strict=True):
             group = by_size.get(size)

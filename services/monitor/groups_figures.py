@@ -6,7 +6,7 @@ Sizes of places have a chart for each region, up to a bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -19,13 +19,15 @@ from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_answer import answering, joint_table_answers
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import PublicLog
-from stream_dp.errors import UserError
+from stream_dp.errors import NotThere, UserError
 from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import MeasuredRegion
 from stream_dp.release.published_tables import binned
+from stream_dp.study import Family
+from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
+from .answers_for_people import for_people
 from .charts import Bar, bars
-from .feasible_intervals import for_people
 
 _MOST_REGIONS = 60  # with a chart on a page, from the top level down
 _MOST_ROWS = 200  # of its numbers
@@ -147,6 +149,11 @@ class Marginal:
     rows: tuple[tuple[str, ...], ...]
 
     @property
+    def path(self) -> str:
+        """The column as `table:column`."""
+        return f"{self.table}:{self.column}"
+
+    @property
     def description(self) -> str:
         """The shares as a sentence."""
         shares = ", ".join(
@@ -196,7 +203,7 @@ class DataSetFigures:
         """The columns of several published periods, as `table:column`; none for sizes."""
         if self.regions or len(self.periods) < 2:
             return ()
-        return tuple(f"{marginal.table}:{marginal.column}" for marginal in self.marginals)
+        return tuple(marginal.path for marginal in self.marginals)
 
 
 def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
@@ -312,3 +319,23 @@ def _measured(table: pa.Table) -> tuple[tuple[str, str, str], ...]:
         )
         for row in table.to_pylist()
     )
+
+
+FIGURES: Registry[Family, Callable[[PublicLog, str, str | None], DataSetFigures]] = Registry(
+    "figures of data sets",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: data_set_figures,
+        Family.HOUSEHOLDS: data_set_figures,
+        Family.EVENTS: data_set_figures,
+        Family.SIZES: sizes_figures,
+    },
+)
+
+
+def any_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
+    """The figures of a data set of any family. Raises UserError without a data set."""
+    declared = public.study.batch(name)
+    if declared is None:
+        raise NotThere(f"release '{name}': nothing is published of it yet")
+    return FIGURES[declared.family](public, name, period)

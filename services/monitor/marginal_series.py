@@ -20,8 +20,8 @@ from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import RESPONDENTS
 from stream_dp.study.field_types import ABSENT
 
-from .curves import Line, Look, Point, curves
-from .feasible_intervals import pointwise
+from .answers_for_people import pointwise
+from .charts import Line, Look, Point, curves, cut
 from .release_figures import SMALL, Figure, numbers_of
 
 _MOST_VALUES = 8  # of a column
@@ -105,8 +105,7 @@ class MarginalSeries:
 
 def _short(text: str, letters: int) -> str:
     """The name of a value on one line."""
-    short = text if len(text) <= letters else text[: letters - 1] + "…"
-    return short.replace(" ", "\N{NO-BREAK SPACE}")
+    return cut(text, letters).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def marginal_series(public: PublicLog, name: str, column: str) -> MarginalSeries:

@@ -62,8 +62,7 @@ def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, s
     from ..process.access import operator_access
     from ..storage.deployment import Deployment  # the public monitor must not load it
     from .operator import operator_monitor
-    from .operator_facts import Watch
-    from .operator_overview import Overview
+    from .operator_facts import Overview, Watch
     from .serving import operator_studies, study_files
 
     study = Path(options.sources[0])
@@ -90,10 +89,9 @@ def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, s
 
 def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str, str]:
     """Follows public logs until the end of `stack`."""
-    from .catalogue import public_catalogue
+    from .catalogue import is_folder, public_catalogue, public_sources, study_url
     from .client_connections import public_monitor
     from .follower import Follower
-    from .public_sources import is_folder, public_sources, study_url
     from .region_map import read_outlines
     from .serving import PublicProcess, public_zygote
 

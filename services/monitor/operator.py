@@ -24,10 +24,10 @@ from stream_dp.json_object import Json
 
 from ..process.access import Access
 from ..process.events import head
-from .client_limits import Application, Limited, Message, Receive, Send
+from .client_limits import Application, Limited, Message, Receive, Send, asset
 from .live_updates import Live
 from .operator_facts import COMMAND_TIMEOUT, CommandResult, Watch, command
-from .render import ASSETS, render, resource
+from .render import ASSETS, render
 
 HTML = "text/html; charset=utf-8"
 OPEN = ("/healthz", "/login", *ASSETS)
@@ -91,8 +91,8 @@ class OperatorEntry:
         """The answer of a page that a stranger sees."""
         if path == "/healthz":
             return Response("ok\n", media_type="text/plain")
-        if path in ASSETS:
-            return Response(resource(path.removeprefix("/")), media_type=ASSETS[path])
+        if (file := asset(path)) is not None:
+            return file
         if self._access.is_behind_proxy:
             return self._refused()
         if request.method != "POST":

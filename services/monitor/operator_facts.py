@@ -1,6 +1,7 @@
-"""The facts on an operator's page, gathered while somebody views the page. Confidential.
+"""The facts on an operator's pages, gathered while somebody views the page. Confidential.
 
-Acts and facts come from commands in child processes, with the checks of a terminal.
+Acts and facts come from commands in child processes, with the checks of a terminal. The page of
+several studies shows problems first, then what is due.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ import subprocess
 import sys
 import time
 import urllib.request
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -28,6 +34,7 @@ from stream_dp.study.period_gate import GATE, period_gate
 
 from ..storage import journal, journal_checks
 from ..storage.deployment import Deployment
+from ..storage.job_records import duration
 
 COMMAND_TIMEOUT = 300.0  # seconds
 
@@ -224,48 +231,166 @@ def _moment(seconds: float) -> str:
     return f"{'in' if delay > 0 else ''} {abs(delay):,.0f} s{'' if delay > 0 else ' ago'}".strip()
 
 
-class Watch:
-    """The latest facts, gathered every few seconds while somebody views a page."""
+class Watched(ABC):
+    """What is gathered anew every few seconds while somebody views it. pause: in seconds."""
 
-    def __init__(self, study: Path) -> None:
-        self._study = study
-        self._viewed = Event()
-        self._last = 0.0
-        self._first: Thread | None = None
-        self.facts: Facts | None = None
+    def __init__(self, pause: float) -> None:
+        self._pause, self._viewed, self._last = pause, Event(), 0.0
 
-    def soon(self, seconds: float) -> Facts | None:
-        """The latest facts; None if the first facts take longer than `seconds`."""
-        self._ask()
-        if self.facts is None:
-            if self._first is None or not self._first.is_alive():
-                self._first = Thread(target=self.refresh, daemon=True, name="first facts")
-                self._first.start()
-            self._first.join(seconds)
-        return self.facts
+    @abstractmethod
+    def refresh(self) -> None:
+        """Gathers once."""
 
-    def _ask(self) -> None:
+    def view(self) -> None:
+        """Notes that somebody views what is gathered."""
         self._last = time.monotonic()
         self._viewed.set()
-
-    def look(self) -> Facts:
-        """The latest facts; waits for the first facts."""
-        self._ask()
-        if self.facts is None:
-            self.refresh()
-        assert self.facts is not None
-        return self.facts
-
-    def refresh(self) -> None:
-        self.facts = gather(self._study)
 
     def start(self) -> None:
         Thread(target=self._follow, daemon=True, name="facts").start()
 
     def _follow(self) -> None:
         while self._viewed.wait():
-            time.sleep(_INTERVAL)
+            self.refresh()
+            time.sleep(self._pause)
             if time.monotonic() - self._last > _UNWATCHED:
                 self._viewed.clear()
-            else:
-                self.refresh()
+
+
+class Watch(Watched):
+    """The latest facts of a study."""
+
+    def __init__(self, study: Path) -> None:
+        super().__init__(_INTERVAL)
+        self._study = study
+        self._first: Thread | None = None
+        self.facts: Facts | None = None
+
+    def soon(self, seconds: float) -> Facts | None:
+        """The latest facts; None if the first facts take longer than `seconds`."""
+        if self.facts is None:
+            if self._first is None or not self._first.is_alive():
+                self._first = Thread(target=self.refresh, daemon=True, name="first facts")
+                self._first.start()
+            self._first.join(seconds)
+        self.view()
+        return self.facts
+
+    def look(self) -> Facts:
+        """The latest facts; waits for the first facts."""
+        if self.facts is None:
+            self.refresh()
+        self.view()
+        assert self.facts is not None
+        return self.facts
+
+    def refresh(self) -> None:
+        self.facts = gather(self._study)
+
+
+_AT_ONCE = 4  # studies that are looked at together
+_INTERVAL_OF_ALL = 30.0  # seconds between two looks at all studies
+_LATE = 300.0  # seconds after which a scheduled close that has not come is a problem
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """One study in the operator's list.
+
+    rank: 0 with a problem, 1 with a due close, 2 otherwise.
+    due: when the open period can be closed, in Unix seconds; None without a calendar.
+    budget_left: in percent of the total rho; None if it is unknown.
+    jobs: the number of jobs by state.
+    problems: in words.
+    """
+
+    name: str
+    rank: int
+    open_period: str | None = None
+    due: float | None = None
+    budget_left: float | None = None
+    jobs: tuple[tuple[str, int], ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def due_words(self) -> str:
+        return (
+            "" if self.due is None else time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.due))
+        )
+
+    def late_words(self, now: float) -> str:
+        """How long the open period could have been closed; empty if it is not due."""
+        return "" if self.due is None or now < self.due else duration(now - self.due)
+
+
+def study_row(name: str, status: CommandResult, now: float) -> StudyRow:
+    """The row of a study from the result of `stream-dp status --json`."""
+    data = status.data
+    if not status.succeeded or not data:
+        return StudyRow(name, 0, problems=status.lines or ("its status cannot be read",))
+    due = None if data.get("due") is None else datetime.fromisoformat(data["due"]).timestamp()
+    late = data["open_period"] is not None and due is not None and now >= due
+    problems = [*_problems(data)]
+    if late and data["scheduled"] and due is not None and now - due > _LATE:
+        problems.append(f"the scheduled close of {data['open_period']} has not come")
+    states: dict[str, int] = {}
+    for job in data.get("jobs", ()):
+        states[job["state"]] = states.get(job["state"], 0) + 1
+    spent, total = Fraction(data["rho_spent"]), Fraction(data["rho_total"])
+    return StudyRow(
+        name,
+        rank=0 if problems else 1 if late else 2,
+        open_period=data["open_period"],
+        due=due,
+        budget_left=float(100 * (total - spent) / total),
+        jobs=tuple(sorted(states.items())),
+        problems=tuple(problems),
+    )
+
+
+def _problems(data: Mapping[str, object]) -> Iterator[str]:
+    """What needs an operator, from the result of `stream-dp status`."""
+    if data.get("moved"):
+        yield "its logs were copied or restored; 'stream-dp status' says what to do"
+    for process in data.get("processes", ()):  # type: ignore[attr-defined]
+        if process["missing"]:
+            yield f"{process['name']}: {process['words']}"
+    for job in data.get("jobs", ()):  # type: ignore[attr-defined]
+        if job["state"] == "failed":
+            yield f"job {job['id']}: {job['words']}"
+    for snapshot in data.get("damaged_snapshots", ()):  # type: ignore[attr-defined]
+        yield f"snapshot {snapshot} is damaged and set aside"
+
+
+class Overview(Watched):
+    """The latest rows of all studies."""
+
+    def __init__(self, studies: Mapping[str, Path]) -> None:
+        super().__init__(_INTERVAL_OF_ALL)
+        self._studies, self._lock = dict(studies), Lock()
+        self._rows: dict[str, StudyRow] = {}
+
+    def rows(self) -> list[StudyRow]:
+        """The rows of the studies that were looked at: problems first, then due ones."""
+        self.view()
+        rows = list(self._rows.values())
+        return sorted(rows, key=lambda row: (row.rank, row.due or float("inf"), row.name))
+
+    @property
+    def awaited(self) -> int:
+        """How many studies were not looked at yet."""
+        return len(self._studies) - len(self._rows)
+
+    @property
+    def head(self) -> str:
+        """A hash of all rows; open pages reload after a change."""
+        rows = [asdict(row) for row in self._rows.copy().values()]
+        return hashlib.sha256(json.dumps([rows, self.awaited]).encode()).hexdigest()
+
+    def refresh(self) -> None:
+        """Looks at every study once."""
+        with self._lock, ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self._look, self._studies))
+
+    def _look(self, name: str) -> None:
+        status = command("status", self._studies[name])
+        self._rows[name] = study_row(name, status, time.time())

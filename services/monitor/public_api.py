@@ -18,9 +18,9 @@ from stream_dp.release.answer import Region, ReleaseQuery
 from stream_dp.release.public_reader import AnyPublished
 
 from ..portals.description import citation, published_facts
+from .answers_for_people import LEVELS
 from .comparison import compared
 from .default_questions import Question
-from .feasible_intervals import LEVELS
 from .public_state import State
 from .release_figures import line_of
 

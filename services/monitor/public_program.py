@@ -19,7 +19,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +32,7 @@ from stream_dp.json_object import Json
 from stream_dp.log import public_log
 from stream_dp.study import Study
 
+from .charts import cut
 from .client_limits import Application, Message
 from .default_questions import default_query
 from .follower import fault_of
@@ -45,9 +46,8 @@ from .views import prepare
 _DESCRIPTION, _UNIT, _WORDS, _RELEASES = 300, 60, 4000, 12
 
 
-@dataclass(frozen=True)
-class StudySummary:
-    """One study in a list.
+def study_summary(state: State) -> Json:
+    """What a list shows of a state's study.
 
     releases: the names of published releases.
     last: the period of the last publication; empty before the first.
@@ -55,36 +55,20 @@ class StudySummary:
     simulated: whether the noise is seeded, so that nothing is private.
     words: what a search looks through, casefolded.
     """
-
-    study: str
-    description: str
-    unit: str
-    releases: tuple[str, ...]
-    last: str
-    epsilon: str
-    simulated: bool
-    words: str
-
-    def as_dict(self) -> Json:
-        return asdict(self)
-
-
-def study_summary(state: State) -> StudySummary:
-    """The summary of a state's study."""
     public, study = state.public, state.public.study
     certificates = [release.certificate for release in public.published]
-    names = tuple(dict.fromkeys(certificate.release for certificate in certificates))
+    names = list(dict.fromkeys(certificate.release for certificate in certificates))
     spent = float(certificates[-1].epsilon_spent) if certificates else 0.0
-    return StudySummary(
-        study=study.name,
-        description=_cut(" ".join(study.description.split()), _DESCRIPTION),
-        unit=_cut(study.unit, _UNIT),
-        releases=names[:_RELEASES],
-        last=certificates[-1].period if certificates else "",
-        epsilon=f"{spent:.3f}",
-        simulated=state.simulated,
-        words=" ".join(_words(study)).casefold()[:_WORDS],
-    )
+    return {
+        "study": study.name,
+        "description": cut(" ".join(study.description.split()), _DESCRIPTION),
+        "unit": cut(study.unit, _UNIT),
+        "releases": names[:_RELEASES],
+        "last": certificates[-1].period if certificates else "",
+        "epsilon": f"{spent:.3f}",
+        "simulated": state.simulated,
+        "words": " ".join(_words(study)).casefold()[:_WORDS],
+    }
 
 
 def _words(study: Study) -> Iterator[str]:
@@ -94,10 +78,6 @@ def _words(study: Study) -> Iterator[str]:
         yield from (name, attribute.label or "")
     yield from (release.name for release in (*study.releases, *(study.batches or ())))
     yield study.description
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
 
 
 def answer_of(application: Application, question: Work) -> Work:
@@ -166,7 +146,7 @@ def _read(
         return {"fault": list(fault.lines), "refused": fault.refused}, None
     releases = len(state.public.published)
     message = {"end": asdict(state.end), "head": state.head, "releases": releases}
-    message["about"] = study_summary(state).as_dict()
+    message["about"] = study_summary(state)
     application = public_pages(state, lambda: public_log(source))
     _ask_first(application, state)
     return message, application

@@ -19,11 +19,10 @@ from stream_dp.study.topics import RELEASES
 from ..portals.description import published_facts
 from .follower import End, sha256
 from .group_chart import published_group_errors
-from .groups_figures import DataSetFigures
+from .groups_figures import DataSetFigures, any_figures
 from .record_rows import Label, privacy_label
 from .region_map import Outlines, read_outlines
 from .release_figures import ReleaseFigures, release_figures
-from .study_page import any_figures
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ the parameters, the protection and its limits, and trust.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stream_dp.client import PublicLog
@@ -154,9 +154,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
             "eps so far",
             f"{certificate.epsilon_spent} of {certificate.epsilon_total}, at delta {delta}",
         ),
-        *_proved_rows(certificate),
-        *_gate_rows(certificate),
-        *_ancestor_rows(certificate),
+        *_further_rows(certificate),
         ("Noise", noise),
         ("Synthetic rows", size),
         (notes_heading, notes or "none"),
@@ -166,28 +164,18 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
     )
 
 
-def _proved_rows(certificate: Certificate) -> list[tuple[str, str]]:
-    spent, total = certificate.least_epsilon_spent, certificate.least_epsilon_total
-    if spent is None:
-        return []
-    return [("eps so far, proved for this noise", f"{spent} of {total}")]
-
-
-def _gate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
-    """The row about the gate of a certificate's period, for gated periods."""
-    gate, unit = certificate.gate, certificate.unit
-    if gate is None:
-        return ()
-    decision = "held, and closed by an operator" if gate.held else "closed by itself"
-    count = f"{gate.people:,} {unit}s of earlier periods answer, by a noisy count"
-    return (("Gate", f"{decision}: {count}; at least {gate.least:,} close a period"),)
-
-
-def _ancestor_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
-    if not certificate.ancestors:
-        return ()
-    tables = [f"{period} (rho {float(rho):.6g})" for period, rho in certificate.ancestors.items()]
-    return (("Fused with", f"{', '.join(tables)}; rho so far counts each of them"),)
+def _further_rows(certificate: Certificate) -> Iterator[tuple[str, str]]:
+    """The rows that not every certificate has: the proved eps, the gate, and earlier tables."""
+    if certificate.least_epsilon_spent is not None:
+        proved = f"{certificate.least_epsilon_spent} of {certificate.least_epsilon_total}"
+        yield "eps so far, proved for this noise", proved
+    if (gate := certificate.gate) is not None:
+        decision = "held, and closed by an operator" if gate.held else "closed by itself"
+        count = f"{gate.people:,} {certificate.unit}s of earlier periods answer, by a noisy count"
+        yield "Gate", f"{decision}: {count}; at least {gate.least:,} close a period"
+    if certificate.ancestors:
+        tables = (f"{n} (rho {float(rho):.6g})" for n, rho in certificate.ancestors.items())
+        yield "Fused with", f"{', '.join(tables)}; rho so far counts each of them"
 
 
 def _panel_rows(certificate: PanelCertificate) -> tuple[str, str, str]:

@@ -20,8 +20,7 @@ from stream_dp.errors import UserError
 from stream_dp.figures.marks import Box, Chart, Mark, Path, Text, px
 from stream_dp.release.answer import Answer, Interval, Region
 
-from .answer_sentences import interval_words, number_words
-from .feasible_intervals import for_people
+from .answers_for_people import for_people, interval_words, number_words
 from .two_way import FEWER, MORE
 
 Corner = tuple[float, float]

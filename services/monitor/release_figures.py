@@ -15,10 +15,9 @@ from stream_dp.release.public_reader import nothing_published
 from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import Release
 
-from .charts import wide_and_narrow
-from .curves import Line, Look, Point, curves, extent, figure
+from .answers_for_people import pointwise, simultaneous
+from .charts import Line, Look, Point, curves, extent, figure, wide_and_narrow
 from .default_questions import Question, heading, questions, response_question, totals
-from .feasible_intervals import pointwise, simultaneous
 
 SMALL = (360.0, 236.0)
 _PERCENT = 100.0

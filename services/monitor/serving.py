@@ -19,6 +19,7 @@ from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 
 from ..process.access import WRONG_HOST, Access, Hosts, listener
+from .catalogue import StudyAddresses, named_once, study_url
 from .client_limits import (
     REQUEST_TIMEOUT,
     Application,
@@ -32,9 +33,7 @@ from .follower import FAILED, End, Fault
 from .forked_workers import Lost, Workers, Zygote
 from .live_updates import Live
 from .operator import OperatorEntry, confidential_page, handle_faults, operator_monitor
-from .operator_facts import Watch
-from .operator_overview import Overview
-from .public_sources import StudyAddresses, named_once, study_url
+from .operator_facts import Overview, Watch
 
 _LARGEST_HEAD = 16_384  # bytes of a request's headers
 

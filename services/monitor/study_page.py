@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from stream_dp.client import PublicLog
-from stream_dp.errors import NotThere
 from stream_dp.planning.expected_errors import group_table
-from stream_dp.study import Family
-from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
 from ..portals.description import citation
 from .group_chart import group_figure, published_group_errors
-from .groups_figures import DataSetFigures, data_set_figures, sizes_figures
+from .groups_figures import DataSetFigures, any_figures
 from .marginal_series import MarginalSeries, series_of_columns
 from .record_rows import (
     HASHES,
@@ -68,23 +63,3 @@ def _over_time(public: PublicLog, figures: DataSetFigures) -> tuple[MarginalSeri
     """The series of the first columns of a data set."""
     columns = figures.columns_over_time[:_MOST_SERIES]
     return series_of_columns(public, figures.name, columns) if columns else ()
-
-
-FIGURES: Registry[Family, Callable[[PublicLog, str, str | None], DataSetFigures]] = Registry(
-    "figures of data sets",
-    DATA_SET_FAMILIES,
-    {
-        Family.PEOPLE: data_set_figures,
-        Family.HOUSEHOLDS: data_set_figures,
-        Family.EVENTS: data_set_figures,
-        Family.SIZES: sizes_figures,
-    },
-)
-
-
-def any_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
-    """The figures of a data set of any family. Raises UserError without a data set."""
-    declared = public.study.batch(name)
-    if declared is None:
-        raise NotThere(f"release '{name}': nothing is published of it yet")
-    return FIGURES[declared.family](public, name, period)

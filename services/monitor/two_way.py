@@ -19,7 +19,8 @@ from stream_dp.figures.marks import Box, Chart, Mark, Text, px
 from stream_dp.release.answer import Answer, Interval
 from stream_dp.study.group_releases import KEY_COLUMN
 
-from .feasible_intervals import for_people
+from .answers_for_people import for_people
+from .charts import cut
 from .groups_figures import estimated_shares
 
 _MOST_CELLS = 400
@@ -105,10 +106,10 @@ class TwoWay:
         marks: list[Mark] = [Text("tick", 0, 14, " by ".join(self.titles))]
         for j, name in enumerate(self.columns):
             x = px(left + step * (j + 0.5))
-            marks.append(Text("tick", x, top - 4, _short(name, letters), "middle"))
+            marks.append(Text("tick", x, top - 4, cut(name, letters), "middle"))
         for i, (value, cells) in enumerate(self.rows):
             y = px(top + row * i)
-            marks.append(Text("name", left - 8, px(y + row / 2 + 4), _short(value, 14), "end"))
+            marks.append(Text("name", left - 8, px(y + row / 2 + 4), cut(value, 14), "end"))
             for j, cell in enumerate(cells):
                 x = px(left + step * j)
                 title = f"{value}, {self.columns[j]}: {cell.text} {cell.ends}".strip()
@@ -119,10 +120,6 @@ class TwoWay:
                     Text("value-ink", px(x + step / 2), px(y + row / 2 + 4), text, "middle")
                 )
         return Chart(width, top + row * len(self.rows), self.reading, tuple(marks))
-
-
-def _short(text: str, letters: int) -> str:
-    return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
 def two_way(public: PublicLog, name: str, period: str | None, pair: str) -> TwoWay:

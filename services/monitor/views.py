@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import urlencode
 
 from stream_dp.errors import NotThere, UserError
@@ -14,11 +15,10 @@ from stream_dp.study import Release
 
 from ..portals.description import citation
 from ..portals.release_tables import tables_of
+from .answers_for_people import for_people
 from .charts import wide_and_narrow
 from .downloads import FORMATS, metadata_links
-from .feasible_intervals import for_people
 from .group_chart import group_figure
-from .groups_figures import Marginal
 from .marginal_series import series_of_columns
 from .public_api import releases_data
 from .public_state import State
@@ -41,7 +41,7 @@ from .two_way import two_way
 def rendered(state: State, template: str, **values: object) -> bytes:
     study = state.public.study
     shown = {"study": study, "head": state.head, "url": state.url, **values}
-    shown["price"] = price_words(state.public)
+    shown |= {"price": price_words(state.public), "cite": partial(figure_citation, state)}
     return render(template, root=state.root, **shown).encode()
 
 
@@ -97,13 +97,11 @@ def release_page(state: State, name: str, query: str = "", faults: Sequence[str]
     query, faults: a refused question and the reasons, which take the place of the figures.
     """
     declared = state.public.study.release(name)
-    totals = FigureLinks("totals", name, "")
     figures = state.figures(name)
     return rendered(
         state,
         "release.html",
-        totals=totals,
-        totals_citation=figure_citation(state, f"{name}: totals so far", totals.page),
+        totals=FigureLinks("totals", name, ""),
         preview=_preview(name, figures),
         query=query,
         faults=faults,
@@ -140,21 +138,15 @@ def data_set_page(
         raise NotThere(f"release '{name}': is no data set")
     figures = state.data_set_figures(name, period)
     table = None if pair is None else two_way(state.public, name, period, pair)
-    pair_links = FigureLinks("data", name, urlencode({"pair": pair, "period": figures.period}))
 
-    def column_links(marginal: Marginal) -> FigureLinks:
-        fields = {"column": f"{marginal.table}:{marginal.column}", "period": figures.period}
-        return FigureLinks("data", name, urlencode(fields))
+    def links(kind: str, field: str, text: str | None, value: str | None = None) -> FigureLinks:
+        fields = {field: text or "", "period": figures.period}
+        fields |= {} if value is None else {"value": value}
+        return FigureLinks(kind, name, urlencode(fields))
 
     series = None
     if column is not None and figures.columns_over_time:
         series = next(iter(series_of_columns(state.public, name, [column])), None)
-    series_fields = {"column": column or "", "period": figures.period}
-    series_links = FigureLinks("series", name, urlencode(series_fields))
-
-    def value_links(value: str) -> FigureLinks:
-        return FigureLinks("series", name, urlencode({**series_fields, "value": value}))
-
     answer: Answer | None = None
     base: tuple[str, str] | None = None
     faults: Sequence[str] = ()
@@ -167,26 +159,21 @@ def data_set_page(
             faults = error.lines
     question = QUERY if query is None or faults else query
     on_map = region_map(state.public, state.outlines, name, period, question)
-    map_fields = urlencode({"q": question, "period": figures.period})
-    map_links = FigureLinks("map", name, map_fields)
     page = rendered(
         state,
         "data_set.html",
         figures=figures,
         table=table,
         pair=pair,
-        pair_links=pair_links,
-        pair_citation=figure_citation(state, table.title if table else "", pair_links.page),
-        column_links=column_links,
+        pair_links=links("data", "pair", pair),
+        column_links=lambda marginal: links("data", "column", marginal.path),
         column=column,
         series=series,
-        series_links=series_links,
-        series_citation=figure_citation(state, series.title if series else "", series_links.page),
-        value_links=value_links,
+        series_links=links("series", "column", column),
+        value_links=lambda value: links("series", "column", column, value),
         on_map=on_map,
         map_charts=() if on_map is None else wide_and_narrow(on_map.drawn, 420),
-        map_links=map_links,
-        map_citation=figure_citation(state, on_map.title if on_map else "", map_links.page),
+        map_links=links("map", "q", question),
         answer=answer,
         other=base,
         query=query or "",

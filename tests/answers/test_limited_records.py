@@ -11,7 +11,7 @@ from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.release.answer import RECORDS_LIMITED, Answer, ReleaseQuery, Sampled, Synthetic
 from stream_dp.services.commands.estimate import answer_lines
-from stream_dp.services.monitor.answer_sentences import noise_alone
+from stream_dp.services.monitor.answers_for_people import noise_alone
 
 
 def unbiased(value, records, error=10.0, **fields):

@@ -5,12 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from kit.markov_panels import markov_panel
 
 from stream_dp.continual.window import coarse_sums as module
 from stream_dp.continual.window.coarse_sums import RARE_WEIGHT, RUN_WEIGHT, WEIGHT, CoarseSums
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.evaluate import simulated_panels
 
 
 def sets_of(q: int, width: int, rare: tuple[int, ...], usual: tuple[int, ...]):
@@ -55,7 +55,7 @@ def test_symbols_of_few_people_are_rare():
 
 def test_a_rare_state_is_hardly_more_frequent_in_the_panel(monkeypatch):
     """At least 1 of 3 periods in a state of 1 %: without coarse sums the bias is 60 % larger."""
-    truth = simulated_panels.panel(5, n=10_000, periods=8, symbols=5, stay=0.9)
+    truth = markov_panel(5, n=10_000, periods=8, symbols=5, stay=0.9)
     moved = np.random.default_rng(1).random(len(truth)) < 0.95
     truth[moved] = np.where(truth[moved] == 4, 0, truth[moved])
     form = FixedWindow(

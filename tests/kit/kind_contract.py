@@ -29,9 +29,9 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.release.public_reader import READERS
 from stream_dp.services.evaluate.table_evaluations import TABLE_JUDGES
+from stream_dp.services.monitor.groups_figures import any_figures
 from stream_dp.services.monitor.record_rows import certificate_rows
 from stream_dp.services.monitor.release_figures import release_figures
-from stream_dp.services.monitor.study_page import any_figures
 from stream_dp.services.releaser import worker
 from stream_dp.services.releaser.job_families import JOB_FAMILIES
 from stream_dp.study import Study

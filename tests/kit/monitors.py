@@ -140,7 +140,7 @@ class ServedHere:
         prepare(state)
         self.end, self.head = state.end, state.head
         self.releases = len(state.public.published)
-        self.about = study_summary(state).as_dict()
+        self.about = study_summary(state)
         self.application = public_pages(state, self._log)
         self.retired = False
 

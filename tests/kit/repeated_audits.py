@@ -46,7 +46,7 @@ class KnownAnswers:
         """An audit with new noise."""
         first, second = (self._noise(source, runs) for _ in range(2))
         scores = self.log_ratios(first), -self.log_ratios(second, -1)
-        return result(self.prepared, TwoScores(*scores, 0.0, self.prepared.size))
+        return result(self.prepared, TwoScores(*scores, self.prepared.size))
 
     def log_ratios(self, noise: Ints, sign: int = 1) -> Floats:
         """By run, the log likelihood ratio of the other world to the own; see `log_ratio`.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.population.tables import TableLayout, report_records, text_records
+from stream_dp.population.tables import TableLayout, table_reading, text_records
 from stream_dp.services.intake.sending import encoded_reports
 from stream_dp.studyfile import parse_study
 
@@ -44,7 +44,7 @@ def sent(path, layout, by_columns):
     with pytest.MonkeyPatch.context() as patch:
         if not by_columns:
             nothing = lambda *arguments: None  # noqa: E731
-            patch.setattr(report_records, "_plain_records", nothing)
+            patch.setattr(table_reading, "_plain_records", nothing)
             patch.setattr(text_records.TextRecords, "_column_by_column", nothing)
         try:
             return [r for b in encoded_reports(path, STUDY, layout, quiet=True) for r in b]
@@ -67,7 +67,7 @@ def test_columns_send_what_rows_send(tmp_path_factory, lines, end, wide, ended):
 def test_plain_tables_go_by_columns(tmp_path, monkeypatch, quoted):
     """The property above is not empty."""
     monkeypatch.setattr(text_records.TextRecords, "_line_by_line", None)
-    monkeypatch.setattr(report_records, "report_record", None)
+    monkeypatch.setattr(table_reading, "report_record", None)
     path, text = tmp_path / "t.csv", '"{}"' if quoted else "{}"
     rows = [[f"p{i}", "2021-01", str(i % 2), "no" if i % 3 else ""] for i in range(50)]
     path.write_text(LONG + "\n".join(",".join(map(text.format, row)) for row in rows))

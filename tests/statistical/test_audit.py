@@ -123,7 +123,7 @@ def audit(mechanism, relation=None, *, symbols=2, seed=1, runs=RUNS):
     a, b = (repeated(mechanism, one, seed + i, runs) for i, one in enumerate(pair))
     few = runs // 4
     direction = shift / (a[:few].var(axis=0) + b[:few].var(axis=0))
-    scores = TwoScores(a[few:] @ direction, b[few:] @ direction, 0, 1)
+    scores = TwoScores(a[few:] @ direction, b[few:] @ direction, 1)
     return gaussian_bound(scores, ALARM) / float(sum(mechanism.charges))
 
 

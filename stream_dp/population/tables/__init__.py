@@ -6,9 +6,8 @@ the types of columns, a damaged file, and in text a quote that is left open.
 
 from .cell_judging import Judgement, judge_table
 from .column_layout import TableLayout
-from .report_records import SentRecords, records_of
 from .table_files import FileForm, count_rows
-from .table_reading import read_columns, read_reports, read_table
+from .table_reading import SentRecords, read_columns, read_reports, read_table, records_of
 
 __all__ = [
     "FileForm",

@@ -32,8 +32,7 @@ from ..report_judging import LONGEST_ID
 from .column_layout import Header, TableLayout
 from .id_shapes import IdShapes, ShapeFault
 from .reading import Reading, ReportColumns
-from .report_records import is_too_large, report_record
-from .table_reading import read_columns, reports_of
+from .table_reading import is_too_large, read_columns, report_record, reports_of
 
 _MOST_TEXTS = 99  # distinct faulty texts that are looked at for the remedy
 _MOST_NOBODIES = 99  # different ids
@@ -44,8 +43,13 @@ _SPREAD = np.int64(0x1E3779B97F4A7C15)  # odd, for multiplicative hashing
 class Occurrences:
     """Cells of a column with the same fault: the number of cells, and the first row, from 1."""
 
-    cells: int
-    first_row: int
+    cells: int = 0
+    first_row: int = 0
+
+    def add(self, cells: int, first_row: int) -> None:
+        """Counts cells in rows after all rows that were counted before."""
+        self.first_row = self.first_row or first_row
+        self.cells += cells
 
 
 class Repeats:
@@ -197,8 +201,8 @@ class Judgement:
     strange: list[ShapeFault] = field(default_factory=list)
     answered: Counter[str] = field(default_factory=Counter)
     repeated: dict[str, Occurrences] = field(default_factory=dict)
-    over_lines: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
-    zoneless: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
+    over_lines: Occurrences = field(default_factory=Occurrences)
+    zoneless: Occurrences = field(default_factory=Occurrences)
     late_people: LatePeople | None = None
     id_forms: dict[IdForm, Occurrences] = field(default_factory=dict)
     nobodies: Counter[str] = field(default_factory=Counter)
@@ -226,7 +230,7 @@ class Judgement:
     def note(self, column: str, reason: Reason, cells: int, first_row: int) -> None:
         """Counts cells with a fault. The rows come after all rows that were counted before."""
         if cells:
-            self.faults.setdefault((column, reason), Occurrences(0, first_row)).cells += cells
+            self.faults.setdefault((column, reason), Occurrences()).add(cells, first_row)
 
 
 def judge_table(
@@ -302,12 +306,9 @@ class _Judge:
         for row, text in columns.unreadable:
             self._note_row(row, text)
         if columns.over_lines:
-            occurrences = judgement.over_lines
-            first = occurrences.first_row or columns.over_lines[0]
-            judgement.over_lines = Occurrences(occurrences.cells + len(columns.over_lines), first)
+            judgement.over_lines.add(len(columns.over_lines), columns.over_lines[0])
         if columns.zoneless is not None and len(at := np.flatnonzero(_mask(columns.zoneless))):
-            first = judgement.zoneless.first_row or int(columns.rows[at[0]])
-            judgement.zoneless = Occurrences(judgement.zoneless.cells + len(at), first)
+            judgement.zoneless.add(len(at), int(columns.rows[at[0]]))
         judgement.nobody += columns.nobody
         if not len(columns):
             return
@@ -368,16 +369,11 @@ class _Judge:
             told = has_form & (cells > 0)
             if not told.any():
                 continue
-            first = int(columns.rows[np.argmax(told)])
-            judgement.id_forms.setdefault(form, Occurrences(0, first)).cells += int(
-                cells[told].sum()
-            )
+            counted = judgement.id_forms.setdefault(form, Occurrences())
+            counted.add(int(cells[told].sum()), int(columns.rows[np.argmax(told)]))
             if form in (IdForm.NOBODY, IdForm.NUMBER):
-                for text, count in zip(
-                    columns.persons.filter(pa.array(told)).to_pylist(),
-                    cells[told].tolist(),
-                    strict=True,
-                ):
+                ids = columns.persons.filter(pa.array(told)).to_pylist()
+                for text, count in zip(ids, cells[told].tolist(), strict=True):
                     if text and (
                         text in judgement.nobodies or len(judgement.nobodies) < _MOST_NOBODIES
                     ):

@@ -16,15 +16,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-import pyarrow as pa
-
 from stream_dp.errors import UserError, visible
 
-from ..table_bounds import MOST_RECORD
-from .row_batches import TableRows, UnreadableRow, no_rows, text_rows
+from .row_batches import TableRows, text_batches_of
 from .text_files import opened_text
-from .text_records import MOST_TEXT
+from .text_records import bounded_text
 
 _MOST_CHARACTERS = 1 << 24
 _MOST_COLUMNS = 1 << 14  # of the table
@@ -348,7 +344,6 @@ _READERS = {
 
 FIXED = ".dat"
 _SYNTAX = ".sps"
-_BATCH_CELLS = 1 << 20
 _ENDS = {"LO": "-Infinity", "LOWEST": "-Infinity", "HI": "Infinity", "HIGHEST": "Infinity"}
 
 
@@ -384,47 +379,21 @@ def fixed_batches(path: Path, encoding: str | None) -> Iterator[TableRows]:
     """
     table = syntax_of(path, encoding)
     encoding = encoding or table.encoding
-    schema = pa.schema([(column.name, pa.string()) for column in table.columns])
-    yield TableRows(no_rows(schema), np.zeros(0, np.int64))
     cells = [(c.line, slice(c.start, c.end), _texts_of(table, c)) for c in table.columns]
     is_wide = codecs.lookup(encoding or "utf-8").name.startswith("utf")
-    most, number = max(1, _BATCH_CELLS // len(cells)), 1
+
+    def row(lines: Sequence[tuple[str, bool]]) -> list[str | None] | str:
+        texts = [line.rstrip("\n") for line, _ in lines]
+        is_sound = len(texts) == table.lines and not any(is_long for _, is_long in lines)
+        if not is_sound or (is_wide and not all(map(str.isascii, texts))):
+            return "".join(texts)
+        return [text(texts[line][place]) for line, place, text in cells]
+
     with opened_text(path, encoding) as file:
-        rows = _rows(file.readline, table)
-        while batch := dict(enumerate(islice(rows, most), number)):
-            broken = {
-                n: "".join(lines)
-                for n, lines in batch.items()
-                if len(lines) < table.lines
-                or any(len(line) == MOST_RECORD for line in lines)
-                or (is_wide and not all(map(str.isascii, lines)))
-            }
-            fitting = {
-                n: [text(lines[line][place]) for line, place, text in cells]
-                for n, lines in batch.items()
-                if n not in broken
-            }
-            unreadable = [UnreadableRow(n, text[:MOST_TEXT]) for n, text in broken.items()]
-            yield text_rows(schema, list(fitting.values()), list(fitting), unreadable)
-            number += len(batch)
-
-
-def _rows(readline: Callable[[int], str], table: FixedTable) -> Iterator[list[str]]:
-    """The lines of every row."""
-    for _ in range(table.skipped):
-        readline(MOST_RECORD)
-    while lines := _lines(readline, table.lines):
-        yield lines
-
-
-def _lines(readline: Callable[[int], str], count: int) -> list[str]:
-    lines = list[str]()
-    while len(lines) < count and (line := readline(MOST_RECORD)):
-        if len(line) == MOST_RECORD and not line.endswith("\n"):
-            while (rest := readline(MOST_RECORD)) and not rest.endswith("\n"):
-                pass
-        lines.append(line.rstrip("\n"))
-    return lines
+        lines = islice(bounded_text(file), table.skipped, None)
+        rows = iter(lambda: tuple(islice(lines, table.lines)), ())
+        names = [column.name for column in table.columns]
+        yield from text_batches_of(names, enumerate(map(row, rows), start=1))
 
 
 def _texts_of(table: FixedTable, column: FixedColumn) -> Callable[[str], str | None]:

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from .text_records import MOST_TEXT
+
 
 class UnreadableRow(NamedTuple):
     """A row with more or fewer cells than the header.
@@ -64,6 +66,34 @@ def text_rows(
     arrays = [_without_empty(pa.array(column, pa.string())) for column in columns]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     return TableRows(batch, np.array(numbers, np.int64), unreadable, over_lines)
+
+
+_BATCH_CELLS, _BATCH_CHARACTERS = 1 << 21, 1 << 23
+
+
+def text_batches_of(
+    names: Sequence[str], rows: Iterable[tuple[int, Sequence[str | None] | str]]
+) -> Iterator[TableRows]:
+    """Makes batches of rows of texts, after a batch without rows for the header.
+
+    rows: by number, from 1 below the header: the cells, or the text of an unreadable row.
+    """
+    schema = pa.schema([(name, pa.string()) for name in names])
+    yield TableRows(no_rows(schema), np.zeros(0, np.int64))
+    fitting, unreadable = dict[int, Sequence[str | None]](), list[UnreadableRow]()
+    cells = characters = 0
+    for number, row in rows:
+        if isinstance(row, str):
+            unreadable.append(UnreadableRow(number, row[:MOST_TEXT]))
+            characters += MOST_TEXT
+        else:
+            fitting[number] = row
+            characters += sum(len(cell) for cell in row if cell)
+        cells += len(names)
+        if cells >= _BATCH_CELLS or characters >= _BATCH_CHARACTERS:
+            yield text_rows(schema, list(fitting.values()), list(fitting), unreadable)
+            fitting, unreadable, cells, characters = {}, [], 0, 0
+    yield text_rows(schema, list(fitting.values()), list(fitting), unreadable)
 
 
 def column_rows(schema: pa.Schema, columns: Sequence[pa.Array], first: int) -> TableRows:

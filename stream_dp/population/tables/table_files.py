@@ -18,13 +18,11 @@ from stream_dp.study.number_texts import SPACE
 from ..arrow_tables import TableSource
 from ..table_bounds import PARQUET_ROWS, bounded_batches, parquet_batches, readable
 from .fixed_width import FIXED, fixed_batches
-from .json_lines import json_batches
 from .labelled_files import is_labelled, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
-from .spreadsheets import SHEET_ROWS
-from .text_files import PACKED, text_batches
-from .workbooks import workbook_batches
+from .spreadsheets import SHEET_ROWS, workbook_batches
+from .text_files import PACKED, json_batches, text_batches
 
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
 _JSON = (".jsonl", ".ndjson")

@@ -3,6 +3,9 @@
 The separator is declared, or read from the header; the encoding is declared, or that of the
 byte-order mark, or UTF-8: no row decides how another row is read. Only a quote that is opened and
 not closed stops the reading.
+
+Of a file with a JSON object in every line, the columns are the members of all objects, in order of
+appearance. No line changes another one.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import lzma
 import re
 import zipfile
@@ -24,11 +28,12 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.errors import UserError
+from stream_dp.study.id_forms import text_of_number
 
 from ..celltext import DAMAGED
-from ..table_bounds import MOST_RECORD, bounded, readable
-from .row_batches import TableRows, UnreadableRow, column_rows, no_rows, text_rows
-from .text_records import OpenQuoteError, TextRecords
+from ..table_bounds import MOST_CELL, MOST_RECORD, bounded, readable
+from .row_batches import TableRows, UnreadableRow, column_rows, no_rows, text_batches_of, text_rows
+from .text_records import OpenQuoteError, TextRecords, bounded_text
 
 _MEMORY = 1 << 27  # bytes of a dictionary; the largest that xz writes by itself has 64 MiB
 _CHUNK = 1 << 16  # bytes read at once
@@ -318,3 +323,101 @@ def first_lines(path: Path, encoding: str | None, count: int) -> list[str]:
         text = io.TextIOWrapper(file, encoding, _HANDLER, newline=None)
         lines = (_header_line(path, text, None)[1].rstrip() for _ in range(count))
         return [line for line in lines if line]
+
+
+_MOST_MEMBERS = 1 << 14  # different ones of a file
+_VALUES = "values"  # the member of a report with its answers
+_HALVES = re.compile("[\ud800-\udfff]")
+_BOOLEANS = {True: "true", False: "false"}
+_Row = dict[str, str | None]
+
+
+class _Number(str):
+    """The digits of a number, unchanged."""
+
+    __slots__ = ()
+
+
+def json_batches(path: Path, encoding: str | None) -> Iterator[TableRows]:
+    """Reads the rows of a file, every cell as text, after a batch without rows for the header.
+
+    The answers in the member `values` of a report are members of their own. A member that is null
+    or absent is an empty cell, and one that is a list or an object is damaged. Raises UserError.
+    """
+    names = _members(path, encoding)
+    rows = (
+        line if row is None else [row.get(name) for name in names]
+        for line, row in _objects(path, encoding)
+    )
+    yield from text_batches_of(names, enumerate(rows, start=1))
+
+
+def _members(path: Path, encoding: str | None) -> list[str]:
+    """The names of members, in order of appearance. Raises UserError."""
+    names = dict[str, None]()
+    for _, row in _objects(path, encoding):
+        names |= dict.fromkeys(row or ())
+        if len(names) > _MOST_MEMBERS:
+            raise UserError(
+                f"{path}: cannot be read as a table: its objects have over {_MOST_MEMBERS:,}"
+                " different members"
+            )
+    if not names:
+        raise UserError(
+            f"{path}: cannot be read as a table: write a JSON object in each line, such as"
+            ' {"person": "1", "period": "2021-01", "work": "yes"}'
+        )
+    return list(names)
+
+
+def _objects(path: Path, encoding: str | None) -> Iterator[tuple[str, _Row | None]]:
+    """The lines with text, and their cells; None for a line without a valid object."""
+    with opened_text(path, encoding) as file:
+        for line, is_long in bounded_text(file):
+            if text := line.strip(" \t\r\n\ufeff"):
+                yield text, None if is_long else _row(text)
+
+
+def _row(line: str) -> _Row | None:
+    """The cells of an object; None for a value of another type or a duplicate member."""
+    try:
+        members = _DECODER.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(members, _Members):
+        return None
+    pairs = list[tuple[str, Any]]()
+    for name, value in members.pairs:
+        pairs += value.pairs if name == _VALUES and isinstance(value, _Members) else [(name, value)]
+    cells = {_text(name): _cell(value) for name, value in pairs}
+    too_long = any(len(text) > MOST_CELL for cell in cells.items() for text in cell if text)
+    return None if len(cells) < len(pairs) or too_long else cells
+
+
+class _Members:
+    """The members of an object, duplicates included."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_Members,
+    parse_int=_Number,
+    parse_float=_Number,
+    parse_constant=lambda text: None if text == "NaN" else text,
+)
+
+
+def _cell(value: object) -> str | None:
+    """The text of a member; None for an empty one."""
+    if isinstance(value, _Number):
+        return text_of_number(value)
+    if value is None or isinstance(value, str):
+        return value if value is None else _text(value)
+    return _BOOLEANS[value] if isinstance(value, bool) else DAMAGED
+
+
+def _text(text: str) -> str:
+    """A text with damaged surrogate halves replaced, so that UTF-8 can hold the text."""
+    return text if text.isascii() else _HALVES.sub(DAMAGED, text)

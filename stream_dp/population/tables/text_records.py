@@ -21,6 +21,15 @@ _LINE_END, _QUOTE = ord("\n"), ord('"')
 MOST_TEXT = 8000  # characters, at most, in the text of a record with too long a cell
 
 
+def bounded_text(file: IO[str]) -> Iterator[tuple[str, bool]]:
+    """Reads lines, each with whether it is too long; the rest of a long line is skipped."""
+    while line := file.readline(MOST_RECORD):
+        is_long = len(line) == MOST_RECORD and not line.endswith("\n")
+        while is_long and (rest := file.readline(MOST_RECORD)) and not rest.endswith("\n"):
+            pass
+        yield line, is_long
+
+
 class OpenQuoteError(Exception):
     """A quote is opened and not closed. line: the first line of the record, from 1."""
 

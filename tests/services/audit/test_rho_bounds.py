@@ -8,7 +8,7 @@ from stream_dp.services.audit.rho_bounds import TwoScores, counted_bound, gaussi
 
 def normal_scores(rng, apart, runs, size=1):
     first, second = rng.normal(0, 1, runs), rng.normal(apart, 1, runs)
-    return TwoScores(first, second, apart / 2, size)
+    return TwoScores(first - apart / 2, second - apart / 2, size)
 
 
 @pytest.mark.parametrize("apart", [1.0, 4.0])
@@ -43,6 +43,6 @@ def test_scores_that_do_not_differ_show_nothing():
 def test_the_direction_of_an_event_does_not_matter():
     rng = np.random.default_rng(4)
     first, second = rng.random(1000), 2 * rng.random(1000)
-    scores = TwoScores(first, second, 0.5, 1)
-    turned = TwoScores(-second, -first, -0.5, 1)
+    scores = TwoScores(first - 0.5, second - 0.5, 1)
+    turned = TwoScores(0.5 - second, 0.5 - first, 1)
     assert counted_bound(scores, 0.05) == pytest.approx(counted_bound(turned, 0.05))

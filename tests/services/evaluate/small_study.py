@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from kit.markov_panels import markov_panel
 
 from stream_dp.panel import Symbols
-from stream_dp.services.evaluate import simulated_panels
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
 
@@ -40,7 +40,7 @@ def coming_and_going(size: int = 600, count: int = 6) -> tuple[Study, dict[str, 
     declared["attributes"]["poor"]["missing"] = "absent"
     for release in declared["releases"]:
         release["rows"] = size + 100
-    there = simulated_panels.panel(12, n=size, periods=count, symbols=2, stay=0.7)
+    there = markov_panel(12, n=size, periods=count, symbols=2, stay=0.7)
     return parse_study(declared), {"poor": np.where(there == 1, truth(size, count)["poor"], 2)}
 
 
@@ -63,4 +63,4 @@ def raw(size: int = 2000, count: int = 6, width: int = 2, rho: str = "1/50") -> 
 
 
 def truth(size: int = 2000, count: int = 6) -> dict[str, Symbols]:
-    return {"poor": simulated_panels.panel(11, n=size, periods=count, symbols=2, stay=0.8)}
+    return {"poor": markov_panel(11, n=size, periods=count, symbols=2, stay=0.8)}

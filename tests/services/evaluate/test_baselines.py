@@ -25,7 +25,7 @@ from stream_dp.batch.groups.workload.sensitivity import squared_sensitivity
 from stream_dp.batch.rounds.phases import SELECTION
 from stream_dp.batch.synthesizer import MemoryTranscript
 from stream_dp.privacy.noise import Draw, SeededNoise
-from stream_dp.services.evaluate import baselines, groups_trials
+from stream_dp.services.evaluate import groups_trials as trials
 from stream_dp.services.evaluate.table_report import averaged
 from stream_dp.study.group_releases import BatchRelease
 
@@ -56,35 +56,35 @@ class Drawn:
 def test_rows_are_put_into_groups_of_their_own_kind() -> None:
     """Seven rows of the south, in pairs: three groups; two loners of the north: two."""
     rows = [[1, 1, i % 3, i % 2] for i in range(7)] + [[0, 0, 2, 1], [0, 0, 0, 0]]
-    synthetic = baselines.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
+    synthetic = trials.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
     assert synthetic.groups.tolist() == [[0, 0]] * 2 + [[1, 1]] * 3
     assert synthetic.group_of.tolist() == [0, 1, 2, 2, 3, 3, 4, 4]
     south = sorted(synthetic.people[2:].tolist())
     southerners = sorted(row[2:] for row in rows[:7])
     assert sum(row in southerners for row in south) == 6
     assert sorted(synthetic.people[:2].tolist()) == [[0, 0], [2, 1]]
-    again = baselines.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
+    again = trials.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
     assert (again.people == synthetic.people).all()
 
 
 def test_a_kind_that_fills_no_group_is_left_out() -> None:
-    synthetic = baselines.Flat(DOMAIN, Drawn(np.array([[0, 1, 0, 0]]))).sample(0)  # type: ignore[arg-type]
+    synthetic = trials.Flat(DOMAIN, Drawn(np.array([[0, 1, 0, 0]]))).sample(0)  # type: ignore[arg-type]
     assert (synthetic.G, synthetic.N) == (0, 0)
 
 
 def test_one_person_changes_a_marginal_of_the_flat_table_by_two_at_most() -> None:
     """Every person of a small table, replaced by everything that a person can be."""
     truth = small(groups=3)
-    marginals = all_marginals(baselines.flattened(truth).domain, 2, [PERSON])
+    marginals = all_marginals(trials.flattened(truth).domain, 2, [PERSON])
     queries = Queries.joined(m.queries() for m in marginals)
     ends = np.cumsum([m.size for m in marginals])[:-1]
-    before = exact_answers(baselines.flattened(truth), queries)
+    before = exact_answers(trials.flattened(truth), queries)
     most = 0
     for person in range(truth.N):
         for other in np.ndindex(*DOMAIN.person_values):
             people = truth.people.copy()
             people[person] = other
-            changed = baselines.flattened(Hierarchy(DOMAIN, truth.groups, people, truth.group_of))
+            changed = trials.flattened(Hierarchy(DOMAIN, truth.groups, people, truth.group_of))
             moved = exact_answers(changed, queries) - before
             most = max(most, *((part**2).sum() for part in np.split(moved, ends)))
     assert most == 2 == max(squared_sensitivity(m) for m in marginals)
@@ -110,7 +110,7 @@ class RecordedNoise:
 def test_people_without_households_cost_rho_exactly() -> None:
     """From what was drawn: 2 / (2 variance) a marginal; 2^2 / (2 squared scale) a pick."""
     source, rho = RecordedNoise(), Fraction(1, 7)
-    synthetic = baselines.without_households(
+    synthetic = trials.without_households(
         small(), 2, AdaptivePlan(rho, 3), source=source, progress=ignored
     )
     measured = sum(Fraction(2) / (2 * variance) for variance, _ in source.demands)
@@ -126,19 +126,17 @@ def test_people_without_households_cost_rho_exactly() -> None:
 def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another table of as many people makes the same data set from the same rounds."""
     transcript = MemoryTranscript()
-    monkeypatch.setattr(baselines, "MemoryTranscript", lambda: transcript)
+    monkeypatch.setattr(trials, "MemoryTranscript", lambda: transcript)
     truth = small()
     shape = AdaptivePlan(Fraction(1), 2)
-    synthetic = baselines.without_households(
+    synthetic = trials.without_households(
         truth, 2, shape, source=SeededNoise(0), progress=ignored
     ).sample(5)
     # Everybody is somebody else, and every group elsewhere.
     people = (np.roll(truth.people, 1, axis=0) + 1) % np.array(DOMAIN.person_values)
     groups = np.stack([1 - truth.groups[:, 0], truth.groups[:, 1]], axis=1)
     other = Hierarchy(DOMAIN, groups, people, truth.group_of)
-    again = baselines.without_households(other, 2, shape, source=Never(), progress=ignored).sample(
-        5
-    )
+    again = trials.without_households(other, 2, shape, source=Never(), progress=ignored).sample(5)
     assert (again.people == synthetic.people).all()
     assert (again.groups == synthetic.groups).all()
 
@@ -148,7 +146,7 @@ def test_people_without_households_are_in_no_relation() -> None:
     domain = Domain((), (Column("role", (0, 1, 2)),), 3, roles)
     alone = Hierarchy(domain, np.array([[0]]), np.array([[0]]), np.zeros(1, int))
     with pytest.raises(ValueError, match="no relation"):
-        baselines.without_households(
+        trials.without_households(
             alone, 1, AdaptivePlan(Fraction(1), 1), source=Never(), progress=ignored
         )
 
@@ -164,11 +162,11 @@ def test_relatives_keep_their_places_and_nothing_else() -> None:
     groups = np.stack([np.arange(homes) % 3 == 0, np.ones(homes)], axis=1).astype(int)
     truth = Hierarchy(domain, groups, np.stack([a, role], axis=1), group_of)
     source, rho = RecordedNoise(), Fraction(1, 7)
-    synthetic = baselines.independent_attributes(truth, rho, source, 1)
+    synthetic = trials.independent_attributes(truth, rho, source, 1)
     assert (synthetic.people[:, 1] == role).all()
     assert [n for _, n in source.demands] == [2, 2]
     assert sum(Fraction(2) / (2 * variance) for variance, _ in source.demands) == rho
-    synthetic = baselines.independent_attributes(truth, rho, Silent(), 1)
+    synthetic = trials.independent_attributes(truth, rho, Silent(), 1)
     assert abs(int(synthetic.groups[:, 0].sum()) - 100) <= 1
     assert abs(int(synthetic.people[:, 0].sum()) - homes) <= 1
     pairs = synthetic.people[:, 0].reshape(-1, 2)
@@ -178,23 +176,23 @@ def test_relatives_keep_their_places_and_nothing_else() -> None:
 def test_every_query_costs_rho_exactly() -> None:
     truth, source, rho = small(), RecordedNoise(), Fraction(1, 3)
     marginals = default_marginals(DOMAIN, 2)
-    noisy = baselines.measure_every_query(truth, marginals, rho, source)
+    noisy = trials.measure_every_query(truth, marginals, rho, source)
     ((variance, size),) = source.demands
     assert sum(Fraction(squared_sensitivity(m)) / (2 * variance) for m in marginals) == rho
     assert size == len(noisy) == sum(m.size for m in marginals)
-    silent = baselines.measure_every_query(truth, marginals, rho, Silent())
+    silent = trials.measure_every_query(truth, marginals, rho, Silent())
     queries = Queries.joined(m.queries() for m in marginals)
     assert (silent == exact_answers(truth, queries)).all()
 
 
 def test_a_release_beside_its_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups_trials, "find_spec", lambda name: None)
+    monkeypatch.setattr(trials, "find_spec", lambda name: None)
     release = BatchRelease(
         name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(1), every=1, ways=2, rounds=3
     )
     budgets = [("rho 1", release), ("rho 9", release.model_copy(update={"rho": Fraction(9)}))]
     rounds: list[Any] = []
-    qualities = groups_trials.evaluate_data_sets(
+    qualities = trials.evaluate_data_sets(
         small(), budgets, 2, progress=lambda *arguments: rounds.append(arguments)
     )
     assert rounds

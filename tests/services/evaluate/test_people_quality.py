@@ -21,7 +21,7 @@ from stream_dp.batch.people.target_shares import Targets
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.commands import cli
-from stream_dp.services.evaluate.baselines import independent_people
+from stream_dp.services.evaluate.groups_trials import independent_people
 from stream_dp.services.evaluate.table_judge import (
     F1,
     PMSE,

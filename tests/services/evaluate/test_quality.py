@@ -20,7 +20,6 @@ from stream_dp.batch.rounds.adaptive_fit import AdaptiveFit
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.evaluate.evaluate import quality_text
 from stream_dp.services.evaluate.groups_trials import DataSetJudge
 from stream_dp.services.evaluate.table_report import (
     ClassErrors,
@@ -28,6 +27,7 @@ from stream_dp.services.evaluate.table_report import (
     averaged,
     budget_label,
     qualities,
+    quality_text,
 )
 from stream_dp.study.group_releases import BatchRelease
 

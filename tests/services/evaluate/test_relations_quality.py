@@ -15,9 +15,14 @@ from stream_dp.batch.groups.workload.queries import HAS_CHILD, HAS_PARENT, SPOUS
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.evaluate import groups_trials
-from stream_dp.services.evaluate.evaluate import quality_text
 from stream_dp.services.evaluate.groups_trials import DataSetJudge
-from stream_dp.services.evaluate.table_report import DATA_SET, RELATIONS, Quality, qualities
+from stream_dp.services.evaluate.table_report import (
+    DATA_SET,
+    RELATIONS,
+    Quality,
+    qualities,
+    quality_text,
+)
 from stream_dp.study.group_releases import BatchRelease
 
 ROLES = Roles(column="role", head="head", spouse="spouse", child="child", children=2)

@@ -25,8 +25,7 @@ from stream_dp.services.evaluate.panel_report import (
     evaluation_text,
     sweep_text,
 )
-from stream_dp.services.evaluate.repeated_panels import evaluate_panels, sweep
-from stream_dp.services.evaluate.trial_plans import trial_plan
+from stream_dp.services.evaluate.repeated_panels import evaluate_panels, sweep, trial_plan
 
 REPETITIONS = 80
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kit.markov_panels import markov_panel
 
 from stream_dp.services.evaluate import simulated_panels
 
@@ -36,15 +37,15 @@ def test_facts_are_read_from_histories_as_the_paper_defines_them() -> None:
 def test_same_seed_same_panel() -> None:
     assert (simulated_panels.poverty(3, 500) == simulated_panels.poverty(3, 500)).all()
     assert (simulated_panels.poverty(3, 500) != simulated_panels.poverty(4, 500)).any()
-    first = simulated_panels.panel(3, n=200, periods=5, symbols=3, stay=0.5)
-    assert (first == simulated_panels.panel(3, n=200, periods=5, symbols=3, stay=0.5)).all()
+    first = markov_panel(3, n=200, periods=5, symbols=3, stay=0.5)
+    assert (first == markov_panel(3, n=200, periods=5, symbols=3, stay=0.5)).all()
 
 
 def test_plain_panel_persists_as_asked() -> None:
-    symbols = simulated_panels.panel(1, n=20_000, periods=4, symbols=3, stay=0.9)
+    symbols = markov_panel(1, n=20_000, periods=4, symbols=3, stay=0.9)
     assert symbols.shape == (20_000, 4)
     kept = (symbols[:, 1:] == symbols[:, :-1]).mean()
     assert kept == pytest.approx(0.9 + 0.1 / 3, abs=0.005)
     assert np.bincount(symbols[:, 3], minlength=3).min() > 6300
     with pytest.raises(ValueError, match="stay"):
-        simulated_panels.panel(1, n=5, periods=4, symbols=3, stay=1.5)
+        markov_panel(1, n=5, periods=4, symbols=3, stay=1.5)

@@ -20,10 +20,14 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor.answer_limits import MOST_STREAMS, MOST_WAITING
-from stream_dp.services.monitor.catalogue import public_catalogue
+from stream_dp.services.monitor.catalogue import (
+    MOST_STUDIES,
+    public_catalogue,
+    public_sources,
+    study_url,
+)
 from stream_dp.services.monitor.client_limits import Application
 from stream_dp.services.monitor.follower import Follower
-from stream_dp.services.monitor.public_sources import MOST_STUDIES, public_sources, study_url
 
 RECORDS = sealed(drafts(sound()))
 URL = "https://statistics.example"

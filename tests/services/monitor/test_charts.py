@@ -24,9 +24,9 @@ from stream_dp.figures.marks import (
     period_ticks,
 )
 from stream_dp.release.answer import ReleaseQuery
-from stream_dp.services.monitor import charts, curves
-from stream_dp.services.monitor.curves import Line, Look, Point
-from stream_dp.services.monitor.feasible_intervals import LEVELS, for_people, pointwise
+from stream_dp.services.monitor import charts
+from stream_dp.services.monitor.answers_for_people import LEVELS, for_people, pointwise
+from stream_dp.services.monitor.charts import Line, Look, Point
 from stream_dp.services.monitor.render import render
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
@@ -96,7 +96,7 @@ def test_every_answer_is_inside_the_chart_at_its_height(
 ) -> None:
     values = [(100 + 10 * math.sin(i), 3.0 + i % 2, 100.0 + i % 7) for i in range(count)]
     look = Look("people", ends=True)
-    chart = curves.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
+    chart = charts.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
     dots = [mark for mark in chart.marks if isinstance(mark, Dot)]
     assert len(dots) == count
     assert all(0 < dot.x < size[0] and 0 < dot.y < size[1] for dot in dots)
@@ -104,14 +104,14 @@ def test_every_answer_is_inside_the_chart_at_its_height(
     assert all(y <= z + 0.11 for (a, y) in heights for (b, z) in heights if a >= b)
     for (value, reach, _), dot in zip(values, dots, strict=True):
         assert f"{value:,.0f}, 95% interval {value - reach:,.0f}" in dot.title
-    assert chart == curves.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
+    assert chart == charts.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
 
 
 @pytest.mark.parametrize("count", [1, 12, 60])
 def test_a_fan_has_nested_intervals_around_the_line(count: int) -> None:
     values = [(100.0, 10.0, 100.0)] * count
     look = Look("people", limits=(80.0, 120.0))
-    chart = curves.curves([line(values)], [str(i) for i in range(count)], look, (360.0, 236.0))
+    chart = charts.curves([line(values)], [str(i) for i in range(count)], look, (360.0, 236.0))
     (estimate,) = {mark.y for mark in chart.marks if isinstance(mark, Dot)}
     kind = "bar" if count == 1 else "band"
     widths = []
@@ -130,7 +130,7 @@ def test_a_fan_has_nested_intervals_around_the_line(count: int) -> None:
 @pytest.mark.parametrize("size", [(340.0, 236.0), (560.0, 180.0)])
 def test_names_at_the_ends_of_lines_do_not_overlap(size: tuple[float, float]) -> None:
     lines = [replace(line([(v, 1.0, v)]), title=f"at least {v:.0f} months") for v in (100.0, 101.0)]
-    chart = curves.curves(lines, ["p"], Look("people", ends=True), size)
+    chart = charts.curves(lines, ["p"], Look("people", ends=True), size)
     heights = sorted(m.y for m in chart.marks if isinstance(m, Text) and m.style == "value")
     assert len(heights) >= 4
     assert all(b - a >= 12.9 for a, b in pairwise(heights))
@@ -156,7 +156,7 @@ def test_what_cannot_be_is_cut_off_for_people_alone() -> None:
 
 def test_every_chart_is_escaped_and_has_words() -> None:
     hostile = Line('<script>"&', (Point(0, "<b>", answer(1.0, 1.0, 1.0)),))
-    chart = curves.curves([hostile], ["<b>"], Look("<i>", ends=True), (340.0, 200.0))
+    chart = charts.curves([hostile], ["<b>"], Look("<i>", ends=True), (340.0, 200.0))
     text = render("offline.html", style="")
     assert "<script" not in text
     text = chart.__html__()

@@ -17,7 +17,7 @@ from stream_dp.errors import UserError
 from stream_dp.figures.marks import Dot
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import LEAST_ERROR, Answer, ReleaseQuery
-from stream_dp.services.monitor.answer_sentences import (
+from stream_dp.services.monitor.answers_for_people import (
     SURE,
     chance_words,
     noise_alone,

@@ -19,8 +19,7 @@ from kit.monitors import Monitor, monitor
 from stream_dp.client import PublicLog
 from stream_dp.figures.marks import Box, Chart
 from stream_dp.services.commands import cli
-from stream_dp.services.monitor.charts import Bar, bars
-from stream_dp.services.monitor.curves import Line, Look, curves
+from stream_dp.services.monitor.charts import Bar, Line, Look, bars, curves
 from stream_dp.services.monitor.figure_files import figure_picture, source_line
 
 URL = "https://work.example.org"

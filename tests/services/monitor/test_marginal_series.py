@@ -22,7 +22,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Dot
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services.monitor.feasible_intervals import for_people
+from stream_dp.services.monitor.answers_for_people import for_people
 from stream_dp.services.monitor.marginal_series import marginal_series
 from stream_dp.services.monitor.study_page import study_page
 from stream_dp.services.releaser import study_in_memory

@@ -15,8 +15,13 @@ from stream_dp.errors import UserError
 from stream_dp.services.monitor import operator
 from stream_dp.services.monitor.client_limits import Application
 from stream_dp.services.monitor.operator import OPEN
-from stream_dp.services.monitor.operator_facts import CommandResult, Facts, Watch
-from stream_dp.services.monitor.operator_overview import Overview, study_row
+from stream_dp.services.monitor.operator_facts import (
+    CommandResult,
+    Facts,
+    Overview,
+    Watch,
+    study_row,
+)
 from stream_dp.services.monitor.serving import operator_studies, study_files
 from stream_dp.services.process.access import Access
 

@@ -15,8 +15,8 @@ from kit.verifiers import VERIFIER
 
 from stream_dp.client import PublicLog
 from stream_dp.services.commands import cli
-from stream_dp.services.monitor.curves import figure
-from stream_dp.services.monitor.feasible_intervals import for_people
+from stream_dp.services.monitor.answers_for_people import for_people
+from stream_dp.services.monitor.charts import figure
 from stream_dp.services.monitor.record_rows import held_and_absent
 from stream_dp.services.monitor.release_figures import look_of
 from stream_dp.services.monitor.study_page import study_page

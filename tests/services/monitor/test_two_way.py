@@ -11,7 +11,7 @@ from stream_dp.answers.tables.limited_records import limited_records
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.figures.marks import Box
 from stream_dp.release.answer import Answer
-from stream_dp.services.monitor.feasible_intervals import for_people
+from stream_dp.services.monitor.answers_for_people import for_people
 from stream_dp.services.monitor.two_way import FEWER, MORE, beyond_independence, two_way
 
 CASES = {
