@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.answers.tables.limited_records import limited_records
-from stream_dp.answers.tables.table_answer import answering
+from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.data.domain import Codes
 from stream_dp.batch.fit_tables import FittedTables, fit_tables
@@ -146,7 +146,7 @@ class FittedTable(Generic[T]):
 
         count: whether as a number of people, not as a share. Raises UserError.
         """
-        unbiased = answering(self._published).answer(self._published, query, count=count)
+        unbiased = Conjunctions(self._published).answer(query, count=count)
         return limited_records(unbiased)
 
     @cached_property

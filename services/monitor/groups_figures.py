@@ -16,7 +16,7 @@ import pyarrow as pa
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.query import EVERYBODY, attribute_title
 from stream_dp.answers.tables.limited_records import limited_records
-from stream_dp.answers.tables.table_answer import answering, joint_table_answers
+from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import PublicLog
 from stream_dp.errors import NotThere, UserError
@@ -255,7 +255,7 @@ def estimated_shares(
         for values in product(*(published.columns[which][name] for name in names))
     ]
     try:
-        joint = joint_table_answers(answering(published), published, queries, count=False)
+        joint = Conjunctions(published).joint(queries, count=False)
     except UserError:
         return None
     has_errors = all(a.standard_error is not None and a.interval for a in joint.answers)

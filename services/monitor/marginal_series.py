@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stream_dp.answers.tables.limited_records import limited_records
-from stream_dp.answers.tables.table_answer import answering
+from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.answers.tables.table_facts import PublishedTables, Value
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, NotThere, UserError
@@ -210,12 +210,12 @@ def _add_points(
 ) -> None:
     """Adds the measured shares of a period. A value that the period's bins lack gets none."""
     which, _, attribute = column.partition(":")
-    prefix, kind = "" if published.link is None else f"{which}: ", answering(published)
+    prefix = "" if published.link is None else f"{which}: "
     for value, points in by_value.items():
         if value not in published.columns[which].get(attribute, ()):
             continue
         try:
-            unbiased = kind.answer(published, f"{prefix}{attribute}={value}", count=False)
+            unbiased = Conjunctions(published).answer(f"{prefix}{attribute}={value}", count=False)
         except Inconsistent:
             raise
         except UserError:  # of how many people is not known well enough

@@ -37,7 +37,7 @@ from .tables.conjunction import example_conjunctions, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
 from .tables.limited_records import limited_records
 from .tables.regression import Regression, regress
-from .tables.table_answer import answering, joint_table_answers, table_answers
+from .tables.table_answer import Conjunctions, table_answers
 from .tables.table_facts import PublishedTables, Weights
 from .tidy_rows import panel_answers
 
@@ -310,7 +310,7 @@ class TableAnswers(Answering):
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         _refuse_region(query)
         published = self.published(query.release, query.period)
-        answer = answering(published).answer(published, query.query, count=bool(count))
+        answer = Conjunctions(published).answer(query.query, count=bool(count))
         fused = None if _names_people(query) else self._fused(published)
         if fused is not None and answer.standard_error is not None:
             weights = self._weights(published, query.query, count=bool(count))
@@ -342,12 +342,15 @@ class TableAnswers(Answering):
     def _weights(
         self, published: PublishedTables, text: str, *, count: bool
     ) -> tuple[Weights, Weights | None]:
-        """The weights of a measured answer and, if a share is not of all rows, of its base."""
-        kind = answering(published)
-        query, among = kind.asked(published, text, count=count)
-        weights = kind.measured(query, published)
+        """The weights of a measured answer and, if a share is not of all rows, of its base.
+
+        Without rules, whose use depends on each month's noise.
+        """
+        answers = Conjunctions(published)
+        query, among = answers.asked(text, count=count)
+        weights = answers.measured(query, ruled=False)
         assert weights is not None  # the answer has an error
-        return weights, None if among is None else kind.measured(among, published)
+        return weights, None if among is None else answers.measured(among, ruled=False)
 
     def _fused(self, published: PublishedTables) -> FusedTables | None:
         """A table of people with the earlier tables of its fit. None without earlier tables or
@@ -377,7 +380,7 @@ class TableAnswers(Answering):
 
         def of_one_table(pairs: list[tuple[PublishedTables, str]]) -> JointAnswers:
             table, texts = pairs[0][0], [text for _, text in pairs]
-            return joint_table_answers(answering(table), table, texts, count=bool(count))
+            return Conjunctions(table).joint(texts, count=bool(count))
 
         pairs = [(self.published(query.release, query.period), query.query) for query in queries]
         return joined(pairs, lambda pair: id(pair[0]), of_one_table)

@@ -42,7 +42,7 @@ from .panel_answer import (
 )
 from .query import WindowQuery
 from .tables.limited_records import limited_records
-from .tables.table_answer import answering
+from .tables.table_answer import Conjunctions
 
 MOST = 5000  # answers of a publication
 
@@ -265,7 +265,7 @@ class _Respondents:
 
 def _table_answers(study: Study, published: DataSet) -> Iterator[Answer]:
     tables = published_tables(study, published)
-    return map(limited_records, answering(tables).every(tables, paired=False))
+    return map(limited_records, Conjunctions(tables).every(paired=False))
 
 
 def _size_answers(study: Study, published: PublishedSizes) -> Iterator[Answer]:

@@ -19,8 +19,7 @@ from stream_dp.answers.tables.people_counts import residual_weights
 from stream_dp.answers.tables.table_answer import (
     BOUNDED,
     NO_ERROR,
-    answering,
-    joint_table_answers,
+    Conjunctions,
     table_answers,
 )
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, Marginal
@@ -40,11 +39,11 @@ QUERIES = [
 @pytest.mark.parametrize("query", QUERIES)
 def test_without_noise_residuals_count_as_the_records_do(query, moves):
     tables, _, _ = people_table(moves=moves, again=[(0, 1), (1, 2)])
-    answer = answering(tables).answer(tables, query, count=True)
+    answer = Conjunctions(tables).answer(query, count=True)
     assert answer.value == pytest.approx(answer.synthetic, abs=1e-9)
     assert answer.synthetic == matching_rows(parse_conjunction(query, tables), tables) > 0
     assert answer.standard_error > 0
-    share = answering(tables).answer(tables, query, count=False)
+    share = Conjunctions(tables).answer(query, count=False)
     assert share.value == pytest.approx(answer.synthetic / 300)
     assert (share.standard_error == pytest.approx(answer.standard_error / 300)) == (not moves)
 
@@ -58,7 +57,7 @@ def test_noise_of_which_the_variance_is_0_as_a_float_leaves_answers(moves):
     exact = tables.measurements.set_column(place, "standard_error", errors)
     tables = replace(tables, measurements=exact)
     for query in QUERIES:
-        answer = answering(tables).answer(tables, query, count=False)
+        answer = Conjunctions(tables).answer(query, count=False)
         assert answer.value == pytest.approx(answer.synthetic)
         assert 0 < answer.standard_error < 1e-9
 
@@ -99,7 +98,7 @@ def test_with_noise_they_are_the_best_linear_unbiased_answers(query, moves):
     scaled = (rows / roots[:, None]) @ free
     weights = (free.T @ wanted) @ np.linalg.pinv(scaled)
     value = wanted @ start + weights @ ((tables.values - rows @ start) / roots)
-    answer = answering(tables).answer(tables, query, count=True)
+    answer = Conjunctions(tables).answer(query, count=True)
     assert answer.value == pytest.approx(value)
     assert answer.standard_error == pytest.approx(np.linalg.norm(weights))
     other = residual_weights(parse_conjunction("sex=f & work=full", tables), tables)
@@ -118,8 +117,8 @@ def test_with_noise_they_are_the_best_linear_unbiased_answers(query, moves):
 def test_answers_together_have_the_covariances_of_their_weights(moves):
     tables, _, _ = people_table(1.0, moves=moves, again=[(0, 1)])
     queries = [*QUERIES[:5], "sex=m"]
-    counts = joint_table_answers(answering(tables), tables, queries, count=True)
-    alone = [answering(tables).answer(tables, query, count=True) for query in queries]
+    counts = Conjunctions(tables).joint(queries, count=True)
+    alone = [Conjunctions(tables).answer(query, count=True) for query in queries]
     assert counts.values == pytest.approx([one.value for one in alone])
     assert counts.standard_errors == pytest.approx([one.standard_error for one in alone])
     weights = np.zeros((len(queries), tables.values.size))
@@ -127,8 +126,8 @@ def test_answers_together_have_the_covariances_of_their_weights(moves):
         own = residual_weights(parse_conjunction(query, tables), tables)
         row[own.rows] = own.weights
     assert counts.covariance == pytest.approx((weights * tables.variances) @ weights.T)
-    shares = joint_table_answers(answering(tables), tables, queries, count=False)
-    alone = [answering(tables).answer(tables, query, count=False) for query in queries]
+    shares = Conjunctions(tables).joint(queries, count=False)
+    alone = [Conjunctions(tables).answer(query, count=False) for query in queries]
     assert shares.values == pytest.approx([one.value for one in alone])
     assert shares.standard_errors == pytest.approx([one.standard_error for one in alone])
     # Women and men are everybody, whose share is certain; their number is if it is public.
@@ -140,15 +139,15 @@ def test_answers_together_have_the_covariances_of_their_weights(moves):
 def test_what_is_not_measured_is_refused_among_others():
     tables, _, _ = people_table(1.0, ways=2)
     with pytest.raises(UserError, match="no measurement says"):
-        joint_table_answers(answering(tables), tables, [QUERIES[0], QUERIES[4]], count=True)
+        Conjunctions(tables).joint([QUERIES[0], QUERIES[4]], count=True)
 
 
 def test_a_triple_that_is_not_measured_is_answered_by_the_records_in_words():
     tables, _, _ = people_table(1.0, ways=2)
-    answer = answering(tables).answer(tables, QUERIES[4], count=True)
+    answer = Conjunctions(tables).answer(QUERIES[4], count=True)
     assert answer.standard_error is None
     assert (answer.value, answer.method) == (answer.synthetic, BOUNDED)
-    assert answering(tables).answer(tables, QUERIES[1], count=True).standard_error is not None
+    assert Conjunctions(tables).answer(QUERIES[1], count=True).standard_error is not None
 
 
 @pytest.mark.parametrize(
@@ -165,11 +164,11 @@ def test_a_triple_that_is_not_measured_is_answered_by_the_records_in_words():
 )
 def test_marginals_count_groups_and_members_as_the_records_do(query, text):
     tables = groups_table(every_pair)
-    answer = answering(tables).answer(tables, query, count=True)
+    answer = Conjunctions(tables).answer(query, count=True)
     assert answer.query == text
     assert answer.value == pytest.approx(answer.synthetic) != 0
     assert answer.standard_error > 0
-    share = answering(tables).answer(tables, query, count=False)
+    share = Conjunctions(tables).answer(query, count=False)
     rows = 60 if text.startswith("households") else tables.tables["people"].num_rows
     assert share.value == pytest.approx(answer.synthetic / rows)
 
@@ -179,7 +178,7 @@ def test_marginals_are_averaged_by_inverse_variance_and_cells_are_added():
         return [Marginal(domain, PERSON, (0,), (1,)), Marginal(domain, PERSON, (), (0, 1))]
 
     tables = groups_table(some, noise=1.0)
-    answer = answering(tables).answer(tables, "work=1", count=True)
+    answer = Conjunctions(tables).answer("work=1", count=True)
     own = {row["query"]: row["value"] for row in tables.measurements.to_pylist()}
     first = sum(v for t, v in own.items() if "region" in t and "work=1" in t)
     second = sum(v for t, v in own.items() if "income" in t and "work=1" in t)
@@ -196,14 +195,14 @@ def test_cells_of_groups_by_their_members_are_not_added():
         return [Marginal(domain, GROUP, (0,), (0, 1)), Marginal(domain, GROUP, (), (1,))]
 
     tables = groups_table(some)
-    ask = answering(tables).answer
-    assert ask(tables, "households: work=1", count=True).standard_error == pytest.approx(10**0.5)
-    both = ask(tables, "households: income=low & work=1", count=True)
+    ask = Conjunctions(tables).answer
+    assert ask("households: work=1", count=True).standard_error == pytest.approx(10**0.5)
+    both = ask("households: income=low & work=1", count=True)
     assert both.standard_error == pytest.approx(18**0.5)
-    assert ask(tables, "households: income=low", count=True).method == NO_ERROR
-    assert ask(tables, "households: work=0|1", count=True).method == NO_ERROR
-    assert ask(tables, "households: work=0..1", count=True).query == "households: work=0|1"
-    assert ask(tables, "households: work=1..9", count=True).query == "households: work=1"
+    assert ask("households: income=low", count=True).method == NO_ERROR
+    assert ask("households: work=0|1", count=True).method == NO_ERROR
+    assert ask("households: work=0..1", count=True).query == "households: work=0|1"
+    assert ask("households: work=1..9", count=True).query == "households: work=1"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +222,7 @@ def test_cells_of_groups_by_their_members_are_not_added():
 def test_a_mistake_names_the_nearest_right_word(query, words):
     tables = groups_table(every_pair)
     with pytest.raises(UserError) as refused:
-        answering(tables).answer(tables, query, count=True)
+        Conjunctions(tables).answer(query, count=True)
     assert words in str(refused.value)
 
 
@@ -231,7 +230,7 @@ def test_a_mistake_names_the_nearest_right_word(query, words):
 def test_every_example_can_be_asked(build):
     tables = build()
     for words in example_conjunctions(tables):
-        assert answering(tables).answer(tables, words, count=True).value >= 0
+        assert Conjunctions(tables).answer(words, count=True).value >= 0
 
 
 @pytest.mark.parametrize("build", [lambda: groups_table(every_pair), lambda: people_table()[0]])
@@ -243,7 +242,7 @@ def test_the_tidy_table_has_what_each_question_alone_is_answered(build):
     singles = sum(len(values) for own in tables.columns.values() for values in own.values())
     assert sum("&" not in row["query"] for row in rows) == 2 * singles
     for row in rows[::3]:
-        one = answering(tables).answer(tables, row["query"], count=row["measure"] == "count")
+        one = Conjunctions(tables).answer(row["query"], count=row["measure"] == "count")
         default = limited_records(one)
         assert (one.query, default.value) == (row["query"], row["value"])
         assert (row["low"], row["high"]) == (default.interval or (None, None))

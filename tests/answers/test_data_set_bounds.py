@@ -9,7 +9,7 @@ import pytest
 from kit.data_sets import groups_table, people_table
 
 from stream_dp.answers.tables.conjunction import matching_rows, parse_conjunction
-from stream_dp.answers.tables.table_answer import BOUNDED, NO_ERROR, answering, table_answers
+from stream_dp.answers.tables.table_answer import BOUNDED, NO_ERROR, Conjunctions, table_answers
 
 QUERIES = ["age=30-39 & sex=f", "age=0-29|40+ & work=none|some|full", "age=40+ & sex=m & work=full"]
 
@@ -24,11 +24,11 @@ def frechet(tables, query):
 @pytest.mark.parametrize("query", QUERIES)
 def test_ends_are_those_of_the_single_columns_at_a_smaller_level(query):
     tables, _, _ = people_table(1.0, ways=1)
-    ask = answering(tables).answer
-    answer = ask(tables, query, count=True)
+    ask = Conjunctions(tables).answer
+    answer = ask(query, count=True)
     assert (answer.method, answer.standard_error) == (BOUNDED, None)
     assert answer.value == answer.synthetic
-    each = [ask(tables, term, count=True) for term in query.split(" & ")]
+    each = [ask(term, count=True) for term in query.split(" & ")]
     z = NormalDist().inv_cdf(1 - 0.05 / (len(each) + 1))
     error = sum(one.standard_error**2 for one in each) ** 0.5
     low = sum(one.value for one in each) - (len(each) - 1) * 300 - z * error
@@ -50,7 +50,7 @@ def test_whatever_the_dependence_nineteen_of_twenty_intervals_hold(query, moves,
         columns = {"query": tables.measurements["query"], "value": noisy}
         own = pa.table({**columns, "standard_error": 5 * errors})
         redrawn = replace(tables, measurements=own)
-        low, high = answering(redrawn).answer(redrawn, query, count=count).interval
+        low, high = Conjunctions(redrawn).answer(query, count=count).interval
         assert 0 <= low <= high
         covered += low <= ends[0] + 1e-9 and ends[1] <= high + 1e-9
     assert covered >= 190
@@ -58,17 +58,17 @@ def test_whatever_the_dependence_nineteen_of_twenty_intervals_hold(query, moves,
 
 def test_what_is_measured_together_has_an_error_and_groups_have_no_bounds():
     tables, _, _ = people_table(1.0, ways=2)
-    ask = answering(tables).answer
-    assert ask(tables, QUERIES[0], count=True).standard_error is not None
-    assert ask(tables, QUERIES[2], count=True).method == BOUNDED
+    ask = Conjunctions(tables).answer
+    assert ask(QUERIES[0], count=True).standard_error is not None
+    assert ask(QUERIES[2], count=True).method == BOUNDED
     people, _, _ = people_table(1.0, moves=True, ways=1)
     unknown = pa.array(np.where(people.values == people.values[0], 0, people.values).astype(int))
     nobody = people.measurements.set_column(1, "value", unknown)
     nobody = replace(people, measurements=nobody)
-    share = answering(nobody).answer(nobody, QUERIES[0], count=False)
+    share = Conjunctions(nobody).answer(QUERIES[0], count=False)
     assert (share.method, share.interval) == (NO_ERROR, None)
     groups = groups_table()
-    answer = answering(groups).answer(groups, "households: region=north & size=2", count=True)
+    answer = Conjunctions(groups).answer("households: region=north & size=2", count=True)
     assert (answer.method, answer.interval) == (NO_ERROR, None)
 
 

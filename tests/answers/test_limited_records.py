@@ -8,7 +8,7 @@ import pytest
 from kit.data_sets import groups_table, people_table
 
 from stream_dp.answers.tables.limited_records import limited_records
-from stream_dp.answers.tables.table_answer import answering
+from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.release.answer import RECORDS_LIMITED, Answer, ReleaseQuery, Sampled, Synthetic
 from stream_dp.services.commands.estimate import answer_lines
 from stream_dp.services.monitor.answers_for_people import noise_alone
@@ -94,7 +94,7 @@ def test_no_bias_of_the_records_breaks_interval_or_error(truth, bias, followed):
 @pytest.mark.parametrize("build", [lambda: people_table(5.0)[0], groups_table])
 def test_tables_of_every_strategy_are_limited(build):
     tables = build()
-    for exact in list(answering(tables).every(tables))[::5]:
+    for exact in list(Conjunctions(tables).every())[::5]:
         answer = limited_records(exact)
         if exact.standard_error:
             limit = 1.5 * exact.standard_error * (1 + 1e-8)

@@ -14,8 +14,9 @@ from kit.studies import attribute, small_study
 
 from stream_dp.answers.tables.conjunction import example_conjunctions, parse_conjunction
 from stream_dp.answers.tables.linear_thresholds import reduced
+from stream_dp.answers.tables.people_counts import count_weights
 from stream_dp.answers.tables.regression import regress
-from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, answering, joint_table_answers
+from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, Conjunctions
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.people.projections import declared_projections, linear_residuals, widened
 from stream_dp.batch.people.residual_counts import residual
@@ -112,16 +113,16 @@ MEASURED = [
 @pytest.mark.parametrize(("query", "text", "wanted"), MEASURED)
 def test_without_noise_they_count_as_brute_force_does(query, text, wanted, moves):
     tables, people = table(moves=moves)
-    answer = answering(tables).answer(tables, query, count=True)
+    answer = Conjunctions(tables).answer(query, count=True)
     assert (answer.query, answer.method) == (text, LINEAR)
     assert answer.synthetic == true_count(people, wanted) > 0
     assert answer.value == pytest.approx(answer.synthetic, abs=1e-9)
-    share = answering(tables).answer(tables, query, count=False)
+    share = Conjunctions(tables).answer(query, count=False)
     base = PEOPLE
     if " n-1 " in f" {text} ".replace("=", " "):  # whoever is absent in a number did not answer
         base = (people.answers[:, 1] != ABSENT_CODE).sum()
     assert share.value == pytest.approx(answer.synthetic / base)
-    again = answering(tables).answer(tables, answer.query, count=True)
+    again = Conjunctions(tables).answer(answer.query, count=True)
     assert again == answer
 
 
@@ -130,13 +131,13 @@ def test_without_noise_they_count_as_brute_force_does(query, text, wanted, moves
 def test_the_error_is_that_of_the_measurements_it_is_made_of(query, moves):
     """How the answer moves with each measurement, by differences, and their variances."""
     tables, _ = table(1.0, moves=moves)
-    answer = answering(tables).answer(tables, query, count=True)
+    answer = Conjunctions(tables).answer(query, count=True)
     rows, variance, bias = tables.measurements.to_pylist(), 0.0, answer.value
     truth, _ = table(moves=moves)
     for place, row in enumerate(rows):
         values = [r["value"] + (i == place) for i, r in enumerate(rows)]
         moved = tables.measurements.set_column(1, "value", pa.array(values, pa.int64()))
-        other = answering(tables).answer(replace(tables, measurements=moved), query, count=True)
+        other = Conjunctions(replace(tables, measurements=moved)).answer(query, count=True)
         weight = other.value - answer.value
         variance += (weight * row["standard_error"]) ** 2
         bias -= weight * (row["value"] - truth.measurements["value"][place].as_py())
@@ -148,10 +149,9 @@ def test_of_two_histograms_the_more_precise_answers():
     """20 is where a bin of pay ends, and where a histogram of 5*pay is cut."""
     more = [*SUMS, {"weights": {"pay": 5}, "thresholds": [100]}]
     tables, _ = table(1.0, linear=more)
-    answer = answering(tables).answer(tables, "pay <= 20", count=True)
+    answer = Conjunctions(tables).answer("pay <= 20", count=True)
     query = parse_conjunction("pay <= 20", tables)
-    kind = answering(tables)
-    each = [kind.weights(one, tables) for one in query.measurable(tables)]
+    each = [count_weights(one, tables) for one in query.measurable(tables)]
     errors = [weights.covariance(weights, tables) ** 0.5 for weights in each]
     assert len(set(errors)) == 2
     assert answer.standard_error == min(errors)
@@ -168,17 +168,17 @@ def test_of_two_histograms_the_more_precise_answers():
 )
 def test_what_is_not_measured_is_the_records_own_answer(query):
     tables, _ = table(1.0)
-    answer = answering(tables).answer(tables, query, count=True)
+    answer = Conjunctions(tables).answer(query, count=True)
     assert (answer.method, answer.standard_error, answer.interval) == (NO_ERROR, None, None)
     assert answer.value == answer.synthetic > 0
     with pytest.raises(UserError, match="no measurement says how far off"):
-        joint_table_answers(answering(tables), tables, [query], count=True)
+        Conjunctions(tables).joint([query], count=True)
 
 
 @pytest.mark.parametrize("moves", [False, True])
 def test_a_special_code_is_a_value_of_its_own(moves):
     tables, people = table(moves=moves)
-    answer = answering(tables).answer(tables, "n-1=-99 & sex=m", count=True)
+    answer = Conjunctions(tables).answer("n-1=-99 & sex=m", count=True)
     codes = people.answers[:, [1, 0]].tolist()
     assert answer.value == pytest.approx(codes.count([21, 1]))
     assert answer.synthetic == codes.count([21, 1]) > 0
@@ -199,17 +199,17 @@ def test_a_model_of_numbers_leaves_out_special_codes(moves):
 
 def test_without_labels_a_sum_with_a_value_has_no_error():
     tables, _ = table(1.0, labels=False)
-    kind = answering(tables)
-    assert kind.answer(tables, "3*n-1-pay <= -10 & sex=m", count=True).method == NO_ERROR
-    assert kind.answer(tables, "3*n-1-pay <= -10", count=True).method == LINEAR
+    answers = Conjunctions(tables)
+    assert answers.answer("3*n-1-pay <= -10 & sex=m", count=True).method == NO_ERROR
+    assert answers.answer("3*n-1-pay <= -10", count=True).method == LINEAR
 
 
 def test_answers_together_share_their_noise():
     """Up to a sum and above it are all who have one: the covariance says so."""
     tables, _ = table(1.0, moves=True)
     queries = ["3*n-1-pay <= -10", "3*n-1-pay > -10", "n-1=absent", "pay <= 40"]
-    together = joint_table_answers(answering(tables), tables, queries, count=True)
-    alone = [answering(tables).answer(tables, query, count=True) for query in queries]
+    together = Conjunctions(tables).joint(queries, count=True)
+    alone = [Conjunctions(tables).answer(query, count=True) for query in queries]
     assert together.values == pytest.approx([one.value for one in alone])
     assert together.standard_errors == pytest.approx([one.standard_error for one in alone])
     assert together.covariance[0, 1] != 0
@@ -243,7 +243,7 @@ REFUSED = [
 def test_mistakes_are_one_line(query, words):
     tables, _ = table()
     with pytest.raises(UserError) as refused:
-        answering(tables).answer(tables, query, count=True)
+        Conjunctions(tables).answer(query, count=True)
     (line,) = refused.value.lines
     assert line.startswith(f"query '{query}': {words}")
 
@@ -252,14 +252,14 @@ def test_mistakes_are_one_line(query, words):
 def test_tables_without_numbers_refuse_them(build):
     tables = build()
     with pytest.raises(UserError, match="only numbers are compared, and no column is a number"):
-        answering(tables).answer(tables, "work <= 1", count=True)
+        Conjunctions(tables).answer("work <= 1", count=True)
 
 
 def test_a_listed_value_with_a_sign_is_a_value():
     tables, *_ = people_table()
     ages = ("<30", "30-39", ">=40")
     named = replace(tables, columns={"people": {**tables.columns["people"], "age": ages}})
-    answer = answering(named).answer(named, "age=<30|>=40", count=True)
+    answer = Conjunctions(named).answer("age=<30|>=40", count=True)
     assert answer.query == "age=<30|>=40"
 
 
@@ -267,7 +267,7 @@ def test_an_example_is_measured():
     tables, _ = table(1.0)
     *_, example = example_conjunctions(tables)
     assert example == "pay <= 40"
-    assert answering(tables).answer(tables, example, count=True).method == LINEAR
+    assert Conjunctions(tables).answer(example, count=True).method == LINEAR
     only, _ = table(1.0, linear=SUMS[:1])
     *_, example = example_conjunctions(only)
     assert example == "3*n-1-pay <= -10"
@@ -301,7 +301,7 @@ def test_every_threshold_has_one_form(own, at_most, first, second, times):
 
 def test_a_range_over_the_whole_scale_is_everybody_who_has_a_number():
     tables, people = table()
-    answer = answering(tables).answer(tables, "n-1=-20..20", count=True)
+    answer = Conjunctions(tables).answer("n-1=-20..20", count=True)
     assert answer.synthetic == (people.answers[:, 1] < 21).sum()
     assert answer.value == pytest.approx(answer.synthetic)
 
@@ -310,6 +310,6 @@ def test_a_range_over_the_whole_scale_is_everybody_who_has_a_number():
 def test_a_bound_that_only_a_histogram_of_its_own_measures_has_an_error(words):
     """The number's bins and that histogram were not measured together."""
     tables, _ = table(linear=[{"weights": {"n-1": 1}, "thresholds": [2]}])
-    answer = answering(tables).answer(tables, f"n-1 <= 2{words}", count=False)
+    answer = Conjunctions(tables).answer(f"n-1 <= 2{words}", count=False)
     assert answer.standard_error > 0
     assert answer.people == ("among respondents" if "everybody" not in words else "people")

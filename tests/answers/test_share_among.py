@@ -8,7 +8,7 @@ from kit.studies import attribute, cumulative, joint, small_study, window
 
 from stream_dp.answers.flat_answers import flat_answers
 from stream_dp.answers.query import query_words
-from stream_dp.answers.tables.table_answer import answering, joint_table_answers
+from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 
@@ -188,35 +188,35 @@ def test_words_around_a_query(text, words):
 )
 def test_a_table_s_share_is_that_of_its_records_without_noise(moves, query, among):
     tables, _, _ = people_table(moves=moves, again=[(0, 1)])
-    answer = answering(tables).answer(tables, f"{query} among {among}", count=False)
-    parts = [answering(tables).answer(tables, q, count=True) for q in (query, among)]
+    answer = Conjunctions(tables).answer(f"{query} among {among}", count=False)
+    parts = [Conjunctions(tables).answer(q, count=True) for q in (query, among)]
     assert answer.value == pytest.approx(answer.synthetic, abs=1e-9)
     assert (answer.standard_error > 0) == (answer.value > 0)  # nobody has two values
     assert answer.value <= parts[0].value / parts[1].value + 1e-9
     texts = [f"{query} among {among}"]
-    (joint_answer,) = joint_table_answers(answering(tables), tables, texts, count=False).answers
+    (joint_answer,) = Conjunctions(tables).joint(texts, count=False).answers
     assert joint_answer == answer
 
 
 def test_a_table_without_absence_has_no_respondents():
     tables, _, _ = people_table()
     with pytest.raises(UserError, match="nobody is absent in a column of it"):
-        answering(tables).answer(tables, "work=some among respondents", count=False)
+        Conjunctions(tables).answer("work=some among respondents", count=False)
 
 
 def test_groups_are_compared_by_their_own_columns():
     tables = groups_table()
-    kind = answering(tables)
+    answers = Conjunctions(tables)
     unit = tables.study.groups.unit
     column, person = tables.names["groups"][0], tables.names["people"][0]
     first, other = tables.columns["groups"][column][0], tables.columns["people"][person][0]
     person_term, group_term = f"people: {person}={other}", f"{unit}s: {column}={first}"
     with pytest.raises(UserError, match="people on one side and households on the other"):
-        kind.answer(tables, f"{person_term} among {group_term}", count=False)
+        answers.answer(f"{person_term} among {group_term}", count=False)
     by_members = f"{group_term} among {unit}s: {person}={other}"
     with pytest.raises(UserError, match="by columns of households alone"):
-        kind.answer(tables, by_members, count=False)
+        answers.answer(by_members, count=False)
     among = f"{person_term} among people: {column}={first}"
-    answer = kind.answer(tables, among, count=False)
+    answer = answers.answer(among, count=False)
     assert answer.standard_error is None
     assert 0 < answer.value <= 1

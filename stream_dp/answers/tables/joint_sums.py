@@ -13,7 +13,7 @@ unbiased estimate, if the people keep the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,14 +26,22 @@ import scipy
 from stream_dp.study.families import Measured
 
 from .conjunction import Conjunction
-from .people_counts import people_count, people_weights, rows_of_cells
-from .table_answer import answering
+from .people_counts import (
+    count_weights,
+    measured_groups,
+    people_count,
+    people_weights,
+    rows_of_cells,
+)
+from .possible_rows import Bools
 from .table_facts import Floats, Ints, PublishedTables, Weights
 
 MOST_CELLS = 1 << 16  # of columns together, for residuals
 MOST_SINGLE_CELLS = 2_000  # where each cell has an answer of its own
 MOST_RULED = 2_000  # cells of a pair with rules, and empty cells of all pairs; more are left out
 _NOTHING = 1e-12  # of a weight, relative to the largest
+FAR = 3.0  # standard errors by which rules may move an estimate
+_ROUNDING = 1e-6  # of a variance
 _RIDGE = 1e-9  # of a variance, so that empty cells may determine one another
 
 
@@ -59,6 +67,16 @@ class JointSums:
 
     weights: scipy.sparse.csr_array
     constants: Floats
+
+    @staticmethod
+    def of(answers: Sequence[Weights], measurements: int) -> JointSums:
+        """The sums of answers, of so many measurements."""
+        sums = np.repeat(np.arange(len(answers)), [answer.rows.size for answer in answers])
+        entries = np.concatenate([answer.weights for answer in answers])
+        where = (sums, np.concatenate([answer.rows for answer in answers]))
+        shape = (len(answers), measurements)
+        constants = np.array([answer.constant for answer in answers])
+        return JointSums(scipy.sparse.csr_array((entries, where), shape=shape), constants)
 
     def values(self, published: PublishedTables) -> Floats:
         values: Floats = self.weights @ published.values + self.constants
@@ -93,6 +111,27 @@ class JointTable:
         if (cells := prod(self.shape)) > (MOST_CELLS if residuals else MOST_SINGLE_CELLS):
             raise NotMeasured(self.columns, cells)
         return self._of_residuals(functions) if residuals else self._of_cells(functions)
+
+    def counts(self, cells: Bools) -> JointSums | None:
+        """The counts of marked cells that are measured; None without any. cells: a mark for each.
+
+        Values that were measured as one are counted as one, if all of their cells are marked.
+        """
+        if self.published.declared.data_set.measured is Measured.RESIDUALS:
+            marked = np.argwhere(cells)
+            indicators = np.zeros((len(marked), *self.shape))
+            indicators[np.arange(len(marked)), *marked.T] = 1
+            with suppress(NotMeasured):
+                return self._of_residuals(indicators)
+            return None
+        groups = product(*(measured_groups(name, self.published) for name in self.columns))
+        counts = [
+            _count(dict(zip(self.columns, group, strict=True)), self.published)
+            for group in groups
+            if cells[np.ix_(*group)].all()
+        ]
+        measured = [count for count in counts if count is not None]
+        return JointSums.of(measured, self.published.values.size) if measured else None
 
     def _of_residuals(self, functions: Floats) -> JointSums:
         """The sums from residuals v_B of subsets B of the columns: sum over B of entries_B @ v_B.
@@ -153,24 +192,20 @@ class JointTable:
         """(cells, measurements) the weights of the count in every cell, and the constants."""
         answers = list[Weights]()
         for codes in product(*map(range, self.shape)):
-            answer = _cell(dict(zip(self.columns, codes, strict=True)), self.published)
+            by_column = {name: (c,) for name, c in zip(self.columns, codes, strict=True)}
+            answer = _count(by_column, self.published)
             if answer is None:
                 raise NotMeasured(self.columns)
             answers.append(answer)
-        rows = np.repeat(np.arange(len(answers)), [answer.rows.size for answer in answers])
-        entries = np.concatenate([answer.weights for answer in answers])
-        where = (rows, np.concatenate([answer.rows for answer in answers]))
-        shape = (len(answers), self.published.values.size)
-        constants = np.array([answer.constant for answer in answers])
-        return scipy.sparse.csr_array((entries, where), shape=shape), constants
+        counts = JointSums.of(answers, self.published.values.size)
+        return counts.weights, counts.constants
 
 
-def _cell(codes: dict[str, int], published: PublishedTables) -> Weights | None:
-    """The count of people with these values."""
+def _count(codes: Mapping[str, tuple[int, ...]], published: PublishedTables) -> Weights | None:
+    """The count of people with these values of columns."""
     if not codes and "groups" not in published.tables:
         return people_weights(published)
-    query = Conjunction("", "people", {"people": {n: (code,) for n, code in codes.items()}})
-    return answering(published).weights(query, published)
+    return count_weights(Conjunction("", "people", {"people": codes}), published)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,14 +227,10 @@ class EmptyCells:
             joint = JointTable(pair, published)
             if prod(joint.shape) > MOST_RULED:
                 continue
-            cells = np.argwhere(~ruled.together(*pair))
-            if not 0 < len(cells) <= left:
-                continue
-            indicators = np.zeros((len(cells), *joint.shape))
-            indicators[np.arange(len(cells)), cells[:, 0], cells[:, 1]] = 1
-            with suppress(NotMeasured):
-                found.append(joint.sums(indicators))
-                left -= len(cells)
+            cells = ~ruled.together(*pair)
+            if 0 < cells.sum() <= left and (counts := joint.counts(cells)) is not None:
+                found.append(counts)
+                left -= len(counts.constants)
         if not found:
             return None
         weights = scipy.sparse.vstack([sums.weights for sums in found], format="csr")
@@ -224,3 +255,15 @@ class EmptyCells:
         weights = sums.weights - scipy.sparse.csr_array(factors) @ self.counts.weights
         constants = sums.constants - factors @ self.counts.constants
         return JointSums(scipy.sparse.csr_array(weights), constants)
+
+
+def moved_too_far(moved: Floats, before: Floats, after: Floats) -> bool:
+    """Whether rules move an estimate by more than its noise explains (Hausman 1978).
+
+    The best estimate is not correlated with the difference from another unbiased one, so the
+    difference of the variances is the variance of the difference.
+
+    moved, before, after: (estimates,) the differences, and the variances without and with rules.
+    """
+    variances = np.maximum(before - after, _ROUNDING * before)
+    return bool((np.abs(moved) > FAR * np.sqrt(variances)).any())

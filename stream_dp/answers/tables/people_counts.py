@@ -1,10 +1,11 @@
-"""Unbiased counts of people from the residuals that a table of people publishes.
+"""Unbiased counts of rows, linear in the measurements that a data set publishes.
 
-A table of two phases (the kinds `table` and `match`): the first phase measures the residual of
-every measured column, in all of its values; so the count of any values of one column follows, and
-of two columns that were measured as one. The second phase measures residuals of columns whose rare
-values are one, and of coarser bins in place of a number's own; see below how a marginal is the sum
-of its residuals. With n_i groups of values in column i of A, of which a query allows the share s_i,
+A table of people publishes residuals. A table of two phases (the kinds `table` and `match`): the
+first phase measures the residual of every measured column, in all of its values; so the count of
+any values of one column follows, and of two columns that were measured as one. The second phase
+measures residuals of columns whose rare values are one, and of coarser bins in place of a number's
+own; see below how a marginal is the sum of its residuals. With n_i groups of values in column i of
+A, of which a query allows the share s_i,
     count = prod s_i N
             + sum over columns c of (prod over the others s_i) (count of c alone - s_c N)
             + sum over larger sets B of (prod over A less B s_i) / (prod over B n_i)
@@ -23,11 +24,18 @@ in A, and is sum over B of prod over A less B of f_i / prod_A n_i times the sum 
 allowed cells. v_B sums to 0 along every column, and its entries have independent noise of equal
 variance, so the best linear unbiased estimate of a sum of them is that of v_B projected to such
 tables: entry weights tensor over B of (1[allowed] - f_i / n_i).
+
+A data set of groups publishes marginals, which give unbiased counts of groups or members. Cells of
+a marginal that differ in columns the query does not name are disjoint sets of people, so
+their sum answers the query, with independent noise. Several marginals answer it with independent
+noise too, and are averaged by inverse variance. A group may have several members, so the cells of
+a marginal of groups by columns of members overlap: they are summed over columns of groups alone,
+and answer for single values of members' columns only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
@@ -36,6 +44,7 @@ from typing import cast
 import numpy as np
 
 from stream_dp.study import MatchRelease
+from stream_dp.study.families import Measured, Registry
 
 from .conjunction import Conjunction
 from .table_facts import Floats, Ints, PublishedTables, Value, Weights, weighted_sum
@@ -114,7 +123,8 @@ def _entries(names: Sequence[str], query: Conjunction, sizes: dict[str, int]) ->
     return entries
 
 
-_MOST_CELLS = 1 << 20
+_MOST_CELLS = 1 << 20  # of columns together, for residuals
+_MOST_OF_MARGINAL = 1 << 16  # cells of a marginal
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +213,18 @@ def value_texts(published: PublishedTables) -> list[tuple[str, Sequence[str], Se
     return [(axis.name, axis.texts, axis.group_texts) for axis in axes]
 
 
+def measured_groups(name: str, published: PublishedTables) -> list[tuple[int, ...]]:
+    """The codes of a column of people that the second phase measured as one, group by group.
+
+    Each code alone where a composite of columns was measured.
+    """
+    release = cast(MatchRelease, published.declared)
+    if release.columns.get(name) == (name,):
+        members = _axis(name, Conjunction("", "people", {}), published).members
+        return [tuple(codes.tolist()) for codes in members]
+    return [(code,) for code in range(len(published.columns["people"][name]))]
+
+
 def _axis(name: str, query: Conjunction, published: PublishedTables) -> _Axis:
     """The measured column `name`, which may be a composite of several columns of the table."""
     release, codes_of_query = cast(MatchRelease, published.declared), query.of("people")
@@ -240,3 +262,83 @@ def _cells(axes: Sequence[_Axis], published: PublishedTables) -> list[Ints]:
     return rows_of_cells(
         [axis.name for axis in axes], [axis.group_texts for axis in axes], published
     )
+
+
+def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
+    """The weights of a count; None if no measured marginal contains the query.
+
+    Each marginal gives a sum of cells, of a variance that is the sum of theirs. The marginals, and
+    repeated measurements of a cell, are averaged by inverse variance.
+    """
+    link = published.link
+    assert link is not None
+    several = any(len(codes) > 1 for codes in query.of(link.members).values())
+    if query.table == link.owners and several:
+        return None
+    rows: dict[int, float] = {}
+    total = 0.0
+    for columns in _containing(query, published):
+        cells = _marginal_cells(query, columns, published)
+        if cells is None:
+            continue
+        best = [1 / sum(1 / published.variances[row] for row in cell_rows) for cell_rows in cells]
+        precision = 1 / sum(best)
+        total += precision
+        for cell_rows, variance in zip(cells, best, strict=True):
+            for row in cell_rows:
+                rows[row] = precision * variance / published.variances[row]
+    if not rows:
+        return None
+    positions = np.array(list(rows), np.int64)
+    return Weights(positions, np.array(list(rows.values())) / total)
+
+
+def _containing(query: Conjunction, published: PublishedTables) -> Iterator[frozenset[str]]:
+    """The columns of the measured marginals that may contain the query."""
+    named = frozenset(name for names in query.codes.values() for name in names)
+    link = published.link
+    assert link is not None
+    members = frozenset(published.names[link.members]) - named
+    for table, columns in published.measured_columns:
+        overlapping = table == link.owners and columns & members
+        if table == query.table and named <= columns and not overlapping:
+            yield columns
+
+
+def _marginal_cells(
+    query: Conjunction, columns: frozenset[str], published: PublishedTables
+) -> list[list[int]] | None:
+    """The rows of the measurements of every cell. None without a measurement of every cell."""
+    terms: list[list[str]] = []
+    for table in published.link[:2] if published.link is not None else ():
+        for name in published.names[table]:
+            codes: Sequence[int] = query.of(table).get(name, ())
+            if name not in columns:
+                continue
+            values = published.columns[table][name]
+            terms.append([f"{name}={values[c]}" for c in codes or range(len(values))])
+    if prod(map(len, terms)) > _MOST_OF_MARGINAL:
+        return None
+    cells = []
+    for cell in product(*terms):
+        rows = published.rows_of.get(f"{query.table}: {', '.join(cell)}")
+        if rows is None:
+            return None
+        cells.append(rows)
+    return cells
+
+
+_WEIGHTS: Registry[Measured, Callable[[Conjunction, PublishedTables], Weights | None]] = Registry(
+    "counts of tables",
+    [measured for measured in Measured if measured is not Measured.SIZES],
+    {
+        Measured.RESIDUALS: residual_weights,
+        Measured.TWO_PHASES: match_weights,
+        Measured.MARGINALS: marginal_weights,
+    },
+)
+
+
+def count_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
+    """The weights of an unbiased count, by the measurement strategy; None if not measured."""
+    return _WEIGHTS[published.declared.data_set.measured](query, published)

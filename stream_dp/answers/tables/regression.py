@@ -40,7 +40,7 @@ from .estimating_equations import (
     NoSolution,
     inverse_of,
 )
-from .joint_sums import EmptyCells, JointTable, NotMeasured
+from .joint_sums import EmptyCells, JointTable, NotMeasured, moved_too_far
 from .model_formula import ModelFormula, Term, answered_values, parse_formula
 from .table_facts import Floats, PublishedTables
 
@@ -213,7 +213,6 @@ def _newton(
 
 
 SIMPLE_SAMPLE = Sampling(design_effect=Fraction(1))
-FAR = 3.0  # standard errors by which rules may move a coefficient
 RULED = "cells that the table's rules exclude count as empty"
 BROKEN = "the measurements contradict the table's rules, which are not used"
 FEW = 3.0  # standard errors: as many people who are absent in a column may be none
@@ -443,20 +442,18 @@ def _solved(equations: EstimatingEquations) -> tuple[Floats, Floats]:
 
 
 def _contradicted(without: EstimatingEquations, ruled: EstimatingEquations) -> bool:
-    """Whether rules move a coefficient by more than their noise explains (Hausman 1978).
+    """Whether rules move a coefficient by more than their noise explains.
 
-    The best estimate is not correlated with the difference from another unbiased one, so the
-    difference of the variances is the variance of the difference. Where people break the rules, the
-    equations with rules may have no solution. Raises NoSolution where neither have one.
+    Where people break the rules, the equations with rules may have no solution. Raises NoSolution
+    where neither have one.
     """
     try:
         b, inverse = _solved(ruled)
     except NoSolution:
         b, inverse = _solved(without)
     moved = inverse @ (without.scores(b) - ruled.scores(b))
-    before, after = (inverse @ one.covariance(b) @ inverse for one in (without, ruled))
-    variances = np.maximum(np.diag(before - after), _PRECISION * np.diag(before))
-    return bool((np.abs(moved) > FAR * np.sqrt(variances)).any())
+    before, after = (np.diag(inverse @ e.covariance(b) @ inverse) for e in (without, ruled))
+    return moved_too_far(moved, before, after)
 
 
 def _ends(line: Line, error: float, spread: float) -> Interval | None:

@@ -1,22 +1,29 @@
-"""Queries about people that structural rules of the table rule out.
+"""What structural rules of a table say about counts of people.
 
 Rules are public declarations about the world. So the answer to a query is 0, without error and
 without cost, if no row with the query's values keeps the rules. Reports that break the rules, such
-as misprints, are left out of such an answer. Other answers use no rules, but for regressions
-(`joint_sums.py`).
+as misprints, are left out of such an answer.
+
+Any other answer is the best linear unbiased estimate given that the cells which rules exclude are
+empty (`joint_sums.EmptyCells`). If that moves the answer by more than its noise explains, reports
+break the rules, and the answer does without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from stream_dp.study.column_rules import ColumnRule
 
 from .conjunction import Conjunction
+from .joint_sums import EmptyCells, JointSums, moved_too_far
 from .possible_rows import Ranges, possible, restricted
-from .table_facts import PublishedTables
+from .table_facts import PublishedTables, Weights
+
+GIVEN_RULES = "cells that the declared rules exclude count as empty"
 
 
 def excluding_rules(query: Conjunction, published: PublishedTables) -> tuple[ColumnRule, ...]:
@@ -60,3 +67,29 @@ def _ranges(name: str, query: Conjunction, published: PublishedTables) -> Ranges
             ranges[:, side] = limit(ranges[:, side], bound)
             ranges = restricted(ranges, possible(ranges))
     return ranges
+
+
+def given_rules(answer: Weights, published: PublishedTables) -> Weights:
+    """The best linear unbiased answer if the cells that rules exclude are empty.
+
+    The answer itself if these cells say nothing of it, or if people break the rules.
+    """
+    empty = _empty_cells(published)
+    if empty is None:
+        return answer
+    sums = empty.given(JointSums.of([answer], published.values.size))
+    rows, weights = sums.weights.indices.astype(np.int64), sums.weights.data
+    given = Weights(rows, weights, float(sums.constants[0]), ruled=True)
+    before, after = (w.covariance(w, published) for w in (answer, given))
+    moved = given.value(published) - answer.value(published)
+    if after >= before or moved_too_far(np.array(moved), np.array(before), np.array(after)):
+        return answer
+    return given
+
+
+@lru_cache(maxsize=4)
+def _empty_cells(published: PublishedTables) -> EmptyCells | None:
+    """The empty cells of all pairs of columns of people."""
+    if published.link is not None or not published.declared.column_rules:
+        return None
+    return EmptyCells.of(published.names["people"], published)

@@ -1,15 +1,8 @@
 """Answers of tables of people, with groups or with events, to queries in words.
 
 Every kind of table answers queries for values of columns. The measurement strategy of a table
-decides the weights of an answer: `WEIGHTED` has an entry for every strategy. An answer without
-measurements has no error, and a reason.
-
-A data set of groups publishes marginals, which give unbiased counts of groups or members. Cells of
-a marginal that differ in columns the query does not name are disjoint sets of people, so
-their sum answers the query, with independent noise. Several marginals answer it with independent
-noise too, and are averaged by inverse variance. A group may have several members, so the cells of
-a marginal of groups by columns of members overlap: they are summed over columns of groups alone,
-and answer for single values of members' columns only.
+decides the weights of an answer (`people_counts.py`), which cells that rules of the table exclude
+make more precise (`ruled_out.py`). An answer without measurements has no error, and a reason.
 """
 
 from __future__ import annotations
@@ -19,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from math import prod
 from statistics import NormalDist
 
 import numpy as np
@@ -40,77 +32,12 @@ from .conjunction import (
     parse_among,
 )
 from .limited_records import limited_records
-from .people_counts import match_weights, people_weights, residual_weights
-from .ruled_out import excluding_rules, ruled_out_text
+from .people_counts import count_weights, people_weights
+from .ruled_out import GIVEN_RULES, excluding_rules, given_rules, ruled_out_text
 from .table_facts import Floats, PublishedTables, Weights, weighted_sum
 
-_MOST_CELLS = 1 << 16
 _MOST_PAIRED = 2_000  # cells of all pairs of columns of a table
 _ZERO = Weights(np.zeros(0, np.int64), np.zeros(0))
-
-
-def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
-    """The weights of a count; None if no measured marginal contains the query.
-
-    Each marginal gives a sum of cells, of a variance that is the sum of theirs. The marginals, and
-    repeated measurements of a cell, are averaged by inverse variance.
-    """
-    link = published.link
-    assert link is not None
-    several = any(len(codes) > 1 for codes in query.of(link.members).values())
-    if query.table == link.owners and several:
-        return None
-    rows: dict[int, float] = {}
-    total = 0.0
-    for columns in _marginals(query, published):
-        cells = _cells(query, columns, published)
-        if cells is None:
-            continue
-        best = [1 / sum(1 / published.variances[row] for row in cell_rows) for cell_rows in cells]
-        precision = 1 / sum(best)
-        total += precision
-        for cell_rows, variance in zip(cells, best, strict=True):
-            for row in cell_rows:
-                rows[row] = precision * variance / published.variances[row]
-    if not rows:
-        return None
-    positions = np.array(list(rows), np.int64)
-    return Weights(positions, np.array(list(rows.values())) / total)
-
-
-def _marginals(query: Conjunction, published: PublishedTables) -> Iterator[frozenset[str]]:
-    """The columns of the measured marginals that may contain the query."""
-    named = frozenset(name for names in query.codes.values() for name in names)
-    link = published.link
-    assert link is not None
-    members = frozenset(published.names[link.members]) - named
-    for table, columns in published.measured_columns:
-        overlapping = table == link.owners and columns & members
-        if table == query.table and named <= columns and not overlapping:
-            yield columns
-
-
-def _cells(
-    query: Conjunction, columns: frozenset[str], published: PublishedTables
-) -> list[list[int]] | None:
-    """The rows of the measurements of every cell. None without a measurement of every cell."""
-    terms: list[list[str]] = []
-    for table in published.link[:2] if published.link is not None else ():
-        for name in published.names[table]:
-            codes: Sequence[int] = query.of(table).get(name, ())
-            if name not in columns:
-                continue
-            values = published.columns[table][name]
-            terms.append([f"{name}={values[c]}" for c in codes or range(len(values))])
-    if prod(map(len, terms)) > _MOST_CELLS:
-        return None
-    cells = []
-    for cell in product(*terms):
-        rows = published.rows_of.get(f"{query.table}: {', '.join(cell)}")
-        if rows is None:
-            return None
-        cells.append(rows)
-    return cells
 
 
 LINEAR = "linear and unbiased, from measured residuals of the numbers or their sum"
@@ -127,80 +54,93 @@ NOT_TOGETHER = "its columns were measured each by itself, not together"
 Intervals = Callable[[Weights, float], Interval]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conjunctions:
-    """Answers to queries for values of columns, linear in the measurements of a table.
+    """Answers to queries for values of columns, linear in the measurements of a data set."""
 
-    weights: gives the weights of a query; None where no measurement answers it
-    method: how an answer from measurements was computed, in words
-    """
+    published: PublishedTables
 
-    weights: Callable[[Conjunction, PublishedTables], Weights | None]
-    method: str
-
-    def answer(self, published: PublishedTables, text: str, *, count: bool) -> Answer:
+    def answer(self, text: str, *, count: bool) -> Answer:
         """The answer to a query in words. Raises UserError if `text` is no query."""
-        query, among = self.asked(published, text, count=count)
-        return self._answered(published, query, among, count=count)
+        query, among = self.asked(text, count=count)
+        return self._answered(query, among, count=count)
 
-    def asked(
-        self, published: PublishedTables, text: str, *, count: bool
-    ) -> tuple[Conjunction, Conjunction | None]:
+    def asked(self, text: str, *, count: bool) -> tuple[Conjunction, Conjunction | None]:
         """The query, and the rows of which a share is; None for all rows. Raises UserError."""
         words = query_words(text)
-        query, among = parse_among(words, published)
+        query, among = parse_among(words, self.published)
         if count or words.among is not None:
             return query, among
-        return self.based(published, query)
+        return self.based(query)
 
-    def based(
-        self, published: PublishedTables, query: Conjunction
-    ) -> tuple[Conjunction, Conjunction | None]:
+    def based(self, query: Conjunction) -> tuple[Conjunction, Conjunction | None]:
         """The answering rows of a query, and all answering rows: the base of its share.
 
         The base is all rows, None, where those who answered are not measured.
         """
-        pair = among_answering(query, published)
-        if pair is None or self.measured(pair[1], published) is None:
+        pair = among_answering(query, self.published)
+        if pair is None or self.measured(pair[1]) is None:
             return query, None
         return pair
 
-    def every(self, published: PublishedTables, *, paired: bool = True) -> Iterator[Answer]:
+    def every(self, *, paired: bool = True) -> Iterator[Answer]:
         """The answers to all queries for one or two columns, in counts and in shares.
 
         paired: whether for two columns, too.
         """
-        for query in _small_conjunctions(published, paired=paired):
-            yield self._answered(published, query, count=True)
+        for query in _small_conjunctions(self.published, paired=paired):
+            yield self._answered(query, count=True)
             with suppress(UserError):  # of how many people is not known well enough
-                yield self._answered(published, *self.based(published, query), count=False)
+                yield self._answered(*self.based(query), count=False)
+
+    def joint(self, queries: Sequence[str], *, count: bool) -> JointAnswers:
+        """The answers to queries in words about a data set.
+
+        Raises UserError if a query is not measured.
+        """
+        weights, totals = [], []
+        for text in queries:
+            query, among = self.asked(text, count=count)
+            measured, total = self.measured(query), self.total(query, among)
+            if measured is None or total is None:
+                raise UserError(f"query '{query.text}': {NOT_MEASURED}")
+            weights.append(measured)
+            totals.append(total)
+        answers = tuple(self.answer(text, count=count) for text in queries)
+        values, errors = _with_errors(weights, self.published)
+        if not count:
+            people, theirs = _with_errors(totals, self.published)
+            # Shares to the first order: (value - share * people) / people.
+            values = values / people
+            errors = scipy.sparse.csr_array((errors - theirs * values[:, None]) / people[:, None])
+        exact = (replace(a, value=float(v)) for a, v in zip(answers, values, strict=True))
+        return JointAnswers(tuple(exact), (errors @ errors.T).toarray())
 
     def _answered(
         self,
-        published: PublishedTables,
         query: Conjunction,
         among: Conjunction | None = None,
         *,
         count: bool,
     ) -> Answer:
+        published = self.published
         rows = published.tables[query.table].num_rows
         rows = max(1, rows if among is None else matching_rows(among, published))
         synthetic = matching_rows(query, published) / (1 if count else rows)
-        weights, sampled = self.measured(query, published), None
+        weights, sampled = self.measured(query), None
         unit = published.noun(query.table)
         value, error, interval, method, reason = synthetic, None, None, NO_ERROR, NOT_MEASURED
-        total = self.total(query, among, published)
+        total = self.total(query, among)
         if weights is not None and total is not None:
             value, error, interval = _measured(weights, total, published, count)
-            method, reason = LINEAR if query.linear else self.method, ""
+            method, reason = self._method(query, weights), ""
             if not count and published.link is None:
                 design = published.study.sampling
                 (sampled,) = sampled_shares(_ratio(weights, total, published), design)
             if weights is _ZERO:
-                method = ruled_out_text(excluding_rules(query, published))
                 sampled = sampled and Sampled(0.0, (0.0, 0.0), sampled.covers)
         elif total is not None and among is None:
-            singles = single_columns(query, published, self.weights)
+            singles = single_columns(query, published)
             with suppress(UserError):  # the number of people is not clearly positive
                 if singles:
                     interval = bounds(
@@ -226,32 +166,40 @@ class Conjunctions:
             sampled=sampled,
         )
 
-    def measured(self, query: Conjunction, published: PublishedTables) -> Weights | None:
+    def _method(self, query: Conjunction, weights: Weights) -> str:
+        """How an answer from measurements was computed, in words."""
+        if weights is _ZERO:
+            return ruled_out_text(excluding_rules(query, self.published))
+        strategy = self.published.declared.data_set.measured
+        method = LINEAR if query.linear else _METHODS[strategy]
+        return f"{method}; {GIVEN_RULES}" if weights.ruled else method
+
+    def measured(self, query: Conjunction, *, ruled: bool = True) -> Weights | None:
         """The weights of a query, also with sums of numbers; None if not measured.
 
         A query that rules of the table exclude is 0 without a measurement.
+
+        ruled: whether cells that rules exclude count as empty.
         """
-        if excluding_rules(query, published):
+        if excluding_rules(query, self.published):
             return _ZERO
-        if not query.linear:
-            return self.weights(query, published)
         candidates = (
-            self.weights(measurable, published) for measurable in query.measurable(published)
+            count_weights(measurable, self.published)
+            for measurable in (query.measurable(self.published) if query.linear else [query])
         )
         measured = [weights for weights in candidates if weights is not None]
-        return min(measured, key=lambda w: w.covariance(w, published), default=None)
+        best = min(measured, key=lambda w: w.covariance(w, self.published), default=None)
+        return given_rules(best, self.published) if ruled and best is not None else best
 
-    def total(
-        self, query: Conjunction, among: Conjunction | None, published: PublishedTables
-    ) -> Weights | None:
+    def total(self, query: Conjunction, among: Conjunction | None) -> Weights | None:
         """The denominator of a share: people or groups. None without a measurement."""
         if among is not None:
-            return self.measured(among, published)
-        if published.link is None:
-            return people_weights(published)
+            return self.measured(among)
+        if self.published.link is None:
+            return given_rules(people_weights(self.published), self.published)
         if query.table == "events":
-            return self.weights(Conjunction("", query.table, {}), published)
-        rows = float(published.tables[query.table].num_rows)
+            return count_weights(Conjunction("", query.table, {}), self.published)
+        rows = float(self.published.tables[query.table].num_rows)
         return Weights(np.zeros(0, np.int64), np.zeros(0), rows)
 
 
@@ -302,16 +250,12 @@ def _ratio(weights: Weights, total: Weights, published: PublishedTables) -> Rati
     )
 
 
-def single_columns(
-    query: Conjunction,
-    published: PublishedTables,
-    weights: Callable[[Conjunction, PublishedTables], Weights | None],
-) -> list[Weights]:
+def single_columns(query: Conjunction, published: PublishedTables) -> list[Weights]:
     """The answers of the single columns; empty if a column has none, or for groups."""
     if published.link is not None or query.linear:
         return []
     candidates = [
-        weights(replace(query, codes={"people": {name: codes}}), published)
+        count_weights(replace(query, codes={"people": {name: codes}}), published)
         for name, codes in query.of("people").items()
     ]
     measured = [single for single in candidates if single is not None]
@@ -337,26 +281,15 @@ def bounds(singles: Sequence[Weights], total: Weights, interval_of: Intervals) -
     return min(low, high), high
 
 
-WEIGHTED: Registry[Measured, Conjunctions] = Registry(
+_METHODS: Registry[Measured, str] = Registry(
     "answers of tables",
     [measured for measured in Measured if measured is not Measured.SIZES],
     {
-        Measured.RESIDUALS: Conjunctions(
-            residual_weights, "best linear unbiased, from measured residuals"
-        ),
-        Measured.TWO_PHASES: Conjunctions(
-            match_weights, "linear and unbiased, from measured residuals"
-        ),
-        Measured.MARGINALS: Conjunctions(
-            marginal_weights, "sums of measured marginals, by inverse variance"
-        ),
+        Measured.RESIDUALS: "best linear unbiased, from measured residuals",
+        Measured.TWO_PHASES: "linear and unbiased, from measured residuals",
+        Measured.MARGINALS: "sums of measured marginals, by inverse variance",
     },
 )
-
-
-def answering(published: PublishedTables) -> Conjunctions:
-    """The answers of a data set's measurement strategy."""
-    return WEIGHTED[published.declared.data_set.measured]
 
 
 def table_answers(published: PublishedTables, head: str) -> pa.Table:
@@ -377,7 +310,7 @@ def table_answers(published: PublishedTables, head: str) -> pa.Table:
             *_row_numbers(a),
             *((None,) * 4 if a.unbiased is None else _row_numbers(a.unbiased)),
         )
-        for a in map(limited_records, answering(published).every(published))
+        for a in map(limited_records, Conjunctions(published).every())
     )
     return answer_table(published.study, published.declared.name, rows, head=head)
 
@@ -386,34 +319,6 @@ def _row_numbers(answer: Answer) -> tuple[float, float | None, float | None, flo
     """The value, the error and both ends."""
     low, high = answer.interval or (None, None)
     return answer.value, answer.standard_error, low, high
-
-
-def joint_table_answers(
-    kind: Conjunctions, published: PublishedTables, queries: Sequence[str], *, count: bool
-) -> JointAnswers:
-    """The answers to queries in words about a data set.
-
-    Raises UserError if a query is not measured.
-    """
-    weights, totals = [], []
-    for text in queries:
-        query, among = kind.asked(published, text, count=count)
-        measured, total = kind.measured(query, published), kind.total(query, among, published)
-        if measured is None or total is None:
-            raise UserError(f"query '{query.text}': {NOT_MEASURED}")
-        weights.append(measured)
-        totals.append(total)
-    answers = tuple(kind.answer(published, text, count=count) for text in queries)
-    values, errors = _with_errors(weights, published)
-    if not count:
-        people, theirs = _with_errors(totals, published)
-        # Shares to the first order: (value - share * people) / people.
-        values = values / people
-        errors = scipy.sparse.csr_array((errors - theirs * values[:, None]) / people[:, None])
-    covariance = (errors @ errors.T).toarray()
-    return JointAnswers(
-        tuple(replace(a, value=float(v)) for a, v in zip(answers, values, strict=True)), covariance
-    )
 
 
 def _with_errors(

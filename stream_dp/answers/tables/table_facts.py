@@ -148,11 +148,13 @@ class Weights:
     """An unbiased answer: weights @ the measurements at these rows + a constant.
 
     rows, weights: (n,); rows are distinct
+    ruled: whether cells that rules of the table exclude count as empty
     """
 
     rows: Ints
     weights: Floats
     constant: float = 0.0
+    ruled: bool = False
 
     def value(self, published: PublishedTables) -> float:
         return float(self.weights @ published.values[self.rows]) + self.constant

@@ -17,7 +17,7 @@ from kit.studies import MARKER, MONTHS, attribute, study_toml
 
 import stream_dp
 from stream_dp.answers.tables.limited_records import limited_records
-from stream_dp.answers.tables.table_answer import answering
+from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Dot
@@ -146,6 +146,6 @@ def test_a_missing_period_is_a_gap_for_tables_of_every_kind(name: str) -> None:
         assert [point.position for point in line.points] == [0, 2]
         for point in line.points:
             table = tables[point.label]
-            answer = answering(table).answer(table, words.format(line.title), count=False)
+            answer = Conjunctions(table).answer(words.format(line.title), count=False)
             assert point.answer == limited_records(answer)
             assert point.fan[-1] == pytest.approx(answer.interval)

@@ -8,7 +8,7 @@ from kit.data_sets import every_pair, groups_table, people_table
 
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.tables.limited_records import limited_records
-from stream_dp.answers.tables.table_answer import answering
+from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.figures.marks import Box
 from stream_dp.release.answer import Answer
 from stream_dp.services.monitor.answers_for_people import for_people
@@ -45,7 +45,7 @@ def test_cells_are_estimates_with_half_of_their_intervals(name):
     for value, cells in table.rows:
         for other, cell in zip(table.columns, cells, strict=True):
             query = words.format(value, other)
-            answer = answering(tables).answer(tables, query, count=False)
+            answer = Conjunctions(tables).answer(query, count=False)
             shown = for_people(limited_records(answer))
             assert cell.share == pytest.approx(shown.value)
             assert cell.interval == pytest.approx(shown.interval)
