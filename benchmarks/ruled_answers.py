@@ -23,7 +23,7 @@ from stream_dp.answers.tables.conjunction import matching_rows, parse_conjunctio
 from stream_dp.answers.tables.table_answer import Conjunctions
 from stream_dp.batch.people.people_table import People
 
-SEEDS = 10
+SEEDS = 3
 
 
 def compare(wrong: float, seeds: int, told: str = "") -> None:
