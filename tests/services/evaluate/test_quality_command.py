@@ -131,7 +131,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             for label, _ in releases
         ]
 
-    monkeypatch.setattr(groups_trials, "evaluate_data_sets", instead)
+    monkeypatch.setattr(table_evaluations, "evaluate_data_sets", instead)
     return seen
 
 
