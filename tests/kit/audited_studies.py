@@ -44,6 +44,7 @@ def audited_study(kind: Kind, relation: str | None = None, rho: str = "1/2") -> 
     if kind.family is Family.PEOPLE:
         for key in ("first", "rounds", "per_round"):
             release.pop(key, None)
+    if kind.family in (Family.PEOPLE, Family.HOUSEHOLDS):
         release["every"] = 2
     if kind.family is Family.SIZES:
         release["largest"] = 8  # room for four people alike
