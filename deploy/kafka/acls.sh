@@ -4,6 +4,7 @@
 #
 #   BOOTSTRAP     host:port                     ADMIN_CONFIG   client settings of an administrator
 #   PREFIX        of the confidential topics    PUBLIC_PREFIX  of the public one; PREFIX if unset
+#   REPORTS       the topic of reports, if it has a name of its own; PREFIX.reports if unset
 #   PRODUCERS, RELEASER, ANALYSTS, MONITOR,
 #   OPERATORS, WORKERS, AGGREGATORS             principals, several with spaces between them
 #   BATCHES       yes: the study has batch releases, with operators and workers of their jobs
@@ -19,6 +20,7 @@ set -eu
 
 side=${1:-both}
 private=$PREFIX
+reports=${REPORTS:-$PREFIX.reports}
 public=${PUBLIC_PREFIX:-$PREFIX}
 producers=${PRODUCERS:-User:producer}
 releaser=${RELEASER:-User:releaser}
@@ -47,9 +49,9 @@ grant() {
 if [ "$side" != public ]; then
     grant "$producers $releaser" "Read Write Describe" --topic "$private.study"
     grant "$releaser" "DescribeConfigs" --topic "$private.study"
-    grant "$producers" "Write Describe" --topic "$private.reports"
+    grant "$producers" "Write Describe" --topic "$reports"
     grant "$producers" "Describe" --group "$private.reader"
-    grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.reports"
+    grant "$releaser" "Read Describe DescribeConfigs" --topic "$reports"
     grant "$releaser" "Read Write Describe DescribeConfigs" \
         --topic "$private.journal" --topic "$private.dead-letters" --topic "$private.heartbeats"
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$private.clock"
@@ -67,7 +69,7 @@ if [ "$side" != public ] && [ "${BATCHES:-no}" = yes ]; then
         --topic "$private.results" --topic "$private.heartbeats"
     grant "$operators" "Read Write Describe" \
         --topic "$private.groups" --topic "$private.jobs" --topic "$private.study"
-    grant "$operators" "Describe" --topic "$private.reports"
+    grant "$operators" "Describe" --topic "$reports"
     grant "$operators" "Read Describe" --topic "$private.journal" \
         --topic "$private.transcripts" --topic "$private.results" --topic "$private.heartbeats"
     grant "$operators" "Write Describe" --transactional-id "$private.groups"
@@ -77,9 +79,9 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     grant "$releaser" "Read Describe DescribeConfigs" \
         --topic "$private.closes" --topic "$private.manifests"
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$private.orders"
-    grant "$aggregators" "DescribeConfigs" --topic "$private.reports"
+    grant "$aggregators" "DescribeConfigs" --topic "$reports"
     grant "$aggregators" "Read Describe" --topic "$private.study" \
-        --topic "$private.reports" --topic "$private.journal" --topic "$private.orders"
+        --topic "$reports" --topic "$private.journal" --topic "$private.orders"
     if [ "${BATCHES:-no}" = yes ]; then
         grant "$aggregators" "Read Describe" --topic "$private.groups"
     fi
@@ -89,12 +91,12 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     grant "$aggregators" "Describe" --group "$private.reader"
     grant "$operators $producers" "Write Describe" --topic "$private.closes"
     grant "$operators" "Read Write Describe" --topic "$private.study"
-    grant "$operators" "Write Describe" --topic "$private.reports"
+    grant "$operators" "Write Describe" --topic "$reports"
     grant "$operators" "Describe" --group "$private.reader"
 fi
 if [ "$side" != public ] && [ "${OPERATED:-no}" = yes ]; then
     grant "$operators" "Read Write Describe" \
-        --topic "$private.study" --topic "$private.reports"
+        --topic "$private.study" --topic "$reports"
     grant "$operators" "Read Describe" --topic "$private.journal" \
         --topic "$private.dead-letters" --topic "$private.heartbeats"
     grant "$operators" "Describe" --group "$private.reader"

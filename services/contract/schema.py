@@ -78,6 +78,7 @@ def asyncapi(study: Study, run: Run) -> Json:
         for topic, number in partitions.items():
             action, description = _TOPICS[topic]
             name = topic if prefix is None else f"{prefix}.{topic}"
+            name = run.reports or name if topic == REPORTS else name
             channel: Json = {
                 "address": name,
                 "description": description,

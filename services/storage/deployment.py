@@ -29,7 +29,7 @@ from stream_dp.log.owned_files import mark_path, read_mark
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
 from stream_dp.study import Run, Study
-from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, STUDY, UNSEALED
+from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, STUDY, UNSEALED, topics
 from stream_dp.studyfile import load_study
 
 from ..process.access import read_token
@@ -78,6 +78,8 @@ class Deployment:
             )
         if lines:
             raise UserError(lines)
+        if run.reports is not None:
+            _check_reports(path, run)
         if run.log == run.public:
             raise UserError(
                 f"{path}: run.public: is the same as run.log; analysts would read everything"
@@ -129,6 +131,7 @@ class Deployment:
             timed=(REPORTS, CLOCK, HEARTBEATS),
             latest=(HEARTBEATS,),
             kept={REPORTS: self.study.periods.longest},
+            named={} if self.run.reports is None else {REPORTS: self.run.reports},
             unsealed=UNSEALED,
             keys=self.keys,
             study=self.study.name,
@@ -246,6 +249,27 @@ class Deployment:
 def _in_bucket(url: str) -> bool:
     """Whether the URL of a witness names an object in a bucket."""
     return re.fullmatch(r"s3://[^/\s]+/[^\s]*[^/\s]", url) is not None
+
+
+def _check_reports(path: Path, run: Run) -> None:
+    """Raises UserError if the reports have no topic of their own on Kafka."""
+    prefixes = [address(url)[1] for url in (run.log, run.public)]
+    if prefixes[0] is None:
+        raise UserError(
+            f"{path}: run.reports: names a topic on Kafka, but run.log is a file; remove the key"
+        )
+    sides = topics(1, batches=True, scheduled=True, parts=True, estimates=True)
+    taken = {
+        f"{prefix}.{topic}"
+        for prefix, names in zip(prefixes, sides, strict=True)
+        for topic in names
+        if prefix is not None and topic != REPORTS
+    }
+    if run.reports in taken:
+        raise UserError(
+            f"{path}: run.reports: {run.reports} is a topic that this study writes; name the topic"
+            " of the reports"
+        )
 
 
 def _check_beginning(register: StudyRegister, study: Study, log: Log) -> None:

@@ -45,6 +45,7 @@ def open_log(
     timed: Iterable[str] = (),
     latest: Iterable[str] = (),
     kept: Mapping[str, float] | None = None,
+    named: Mapping[str, str] | None = None,
     unsealed: Iterable[str] = (),
     keys: Keyring | None = None,
     study: str = "",
@@ -53,7 +54,7 @@ def open_log(
     `kafka://host:port,.../prefix`.
 
     kafka: settings of librdkafka.
-    timed, latest, kept: see `KafkaLog` and `SqliteLog`.
+    timed, latest, kept, named: see `KafkaLog` and `SqliteLog`.
     keys: encrypt the records; on Kafka, topics in `unsealed` stay unencrypted.
     study: the name of the study, which encrypted records on Kafka are bound to.
 
@@ -70,7 +71,15 @@ def open_log(
     from .kafka import KafkaLog
     from .sealing import SealedLog
 
-    log = KafkaLog(prefix, settings, replication=replication, timed=timed, latest=latest, kept=kept)
+    log = KafkaLog(
+        prefix,
+        settings,
+        replication=replication,
+        timed=timed,
+        latest=latest,
+        kept=kept,
+        named=named,
+    )
     return log if public else SealedLog(log, keys, unsealed, study)
 
 

@@ -38,6 +38,7 @@ class KafkaLog:
     timed: names of topics whose records carry the broker's append time.
     latest: names of compacted topics: the broker keeps the last record of each key.
     kept: by timed topic, the seconds after which records may be deleted; 0 if nothing is known.
+    named: topics that others own, with their whole names; they are never created.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class KafkaLog:
         timed: Iterable[str] = (),
         latest: Iterable[str] = (),
         kept: Mapping[str, float] | None = None,
+        named: Mapping[str, str] | None = None,
     ) -> None:
-        self._topics = Topics(prefix, settings, replication, timed, latest, kept)
+        self._topics = Topics(prefix, settings, replication, timed, latest, kept, named)
         self._settings, self._group = settings, f"{prefix}.reader"
         self._readers = {SMALL: open_reader(self._topics, settings, self._group, SMALL)}
         self._fetches: dict[str, Fetch] = {}  # by topic

@@ -42,6 +42,7 @@ _COMPACTED = {
 # Why a cluster does not show a topic: it is not there, or not yet ready.
 _UNSEEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE}
 _NO_ANSWER = "kafka: the cluster does not answer"
+_TIMESTAMPS = ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
 _HAZARDS = {"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes"}
 
@@ -49,6 +50,7 @@ _HAZARDS = {"cleanup.policy", "retention.ms", "retention.bytes", "max.message.by
 class Topics:
     """Topics `PREFIX.NAME`.
 
+    named: topics that others own, with their whole names; they are never created.
     timed: names of topics whose records carry the broker's append time.
     latest: names of compacted topics.
     kept: by timed topic, the seconds after which records may be deleted.
@@ -62,7 +64,9 @@ class Topics:
         timed: Iterable[str],
         latest: Iterable[str] = (),
         kept: Mapping[str, float] | None = None,
+        named: Mapping[str, str] | None = None,
     ) -> None:
+        self._named = named or {}
         self._prefix, self._replication = prefix, replication
         self._timed, self._latest = frozenset(timed), frozenset(latest)
         self._kept = kept or {}
@@ -75,10 +79,16 @@ class Topics:
         self._admin.close()
 
     def name(self, topic: str) -> str:
-        return f"{self._prefix}.{topic}"
+        return self._named.get(topic, f"{self._prefix}.{topic}")
 
     def create(self, topics: Mapping[str, int]) -> None:
         existing = self._descriptions(topics)
+        for topic in self._named:
+            if topic in topics and topic not in existing:
+                raise Missing(
+                    f"kafka: no topic '{self.name(topic)}'; a topic that has a name of its own is"
+                    " not created: create it, or correct the name"
+                )
         missing = [
             NewTopic(
                 self.name(topic),
@@ -127,6 +137,7 @@ class Topics:
         No record is ever deleted; in a `latest` topic the broker drops records that a later one
         replaces.
         """
+        timed = topic in self._timed
         settings = {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
@@ -134,11 +145,10 @@ class Topics:
             "max.message.bytes": str(BROKER_BYTES),
             "min.insync.replicas": str(max(1, self._replication - 1)),
             "unclean.leader.election.enable": "false",
-            "message.timestamp.type": "LogAppendTime" if topic in self._timed else "CreateTime",
-            # A release bears its scheduled time, which lies ahead if a period is closed early.
-            "message.timestamp.after.max.ms": str((1 << 63) - 1),
-            "message.timestamp.before.max.ms": str((1 << 63) - 1),
+            "message.timestamp.type": "LogAppendTime" if timed else "CreateTime",
         }
+        if not timed:  # a release bears its scheduled time, which lies ahead after an early close
+            settings |= dict.fromkeys(_TIMESTAMPS, str((1 << 63) - 1))
         return settings | _COMPACTED if topic in self._latest else settings
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:

@@ -272,6 +272,9 @@ class Run(Declaration):
     snapshots: str | None = None
     """The confidential folder, or fsspec URL, of the population's snapshots. By default a folder
     that bears the study's name."""
+    reports: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] | None = None
+    """On Kafka: an existing topic that the reports are in. By default `PREFIX.reports`. `close`
+    writes its markers into this topic too, except if periods are closed in parts."""
     partitions: Annotated[int, Field(ge=1, le=1000)] = 1
     """The number of partitions of the reports; fixed when the study begins."""
     replication: Annotated[int, Field(ge=1, le=10)] = 3
