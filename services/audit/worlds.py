@@ -29,7 +29,7 @@ DataSet = tuple[str, int]  # the release's name and the number of the period
 Measured = str | DataSet  # a panel, the gate, or a data set
 _OTHERS, _OTHERS_OF_PANELS = 400, 20  # people who are the same in both worlds, at most
 _RELATED = 3  # people of a group with roles, at most: head, spouse, child
-_PLACES = 60  # in each of two regions
+_REGION_PLACES = 60  # in each of two regions
 LEAVING, JOINING = (0,), (1,)  # histories: in a place of the first region, or of the second
 
 
@@ -171,15 +171,15 @@ class PlaceWorlds(Worlds):
 
     def __init__(self, study: Study, schedule: Mapping[DataSet, DataSetRelease], last: int) -> None:
         super().__init__(study, schedule, last)
-        self.together, self.keys = True, tuple(f"place {i:03}" for i in range(2 * _PLACES))
+        self.together, self.keys = True, tuple(f"place {i:03}" for i in range(2 * _REGION_PLACES))
         assert study.places is not None
         columns = study.places.regions
         self.table = PlacesTable(
             columns=columns,
             regions=tuple(tuple(f"{name} {r}" for name in columns) for r in (1, 2)),
-            place_counts=np.array([_PLACES, _PLACES], np.int64),
+            place_counts=np.array([_REGION_PLACES, _REGION_PLACES], np.int64),
             keys=self.keys,
-            region_of=np.repeat(np.arange(2), _PLACES),
+            region_of=np.repeat(np.arange(2), _REGION_PLACES),
         )
 
     def cells(self, *measured: Measured) -> tuple[Cell, ...]:
@@ -189,18 +189,22 @@ class PlaceWorlds(Worlds):
 
     def room(self, largest: int) -> int:
         """The people alike that have places, at most. largest: the cap of sizes."""
-        return min(self.most, largest // 2 if self.together else _PLACES)
+        return min(self.most, largest // 2 if self.together else _REGION_PLACES)
 
     def world(
         self, cells: Sequence[Cell], history: History | None, size: int
     ) -> tuple[WorldPeriod, ...]:
-        """Canaries at the places of a history, and others at the places that canaries may join."""
+        """Canaries in the region of a history, and others at the places that canaries may join.
+
+        Place j of the first region has the number j, and place j of the second region the number
+        _REGION_PLACES + j. A person's answer is the number of the person's place.
+        """
         people: dict[str, History] = {}
         # With nobody there, a move would leave the sizes of both regions together as they are.
         for i in range(max(size, 1)):
-            place = 0 if self.together else i
-            people[f"other {i}"] = (_PLACES + place,)
+            place_of_region = 0 if self.together else i
+            people[f"other {i}"] = (_REGION_PLACES + place_of_region,)
             if history is not None and i < size:
-                people[f"canary {i}"] = (history[0] * _PLACES + place,)
+                people[f"canary {i}"] = (history[0] * _REGION_PLACES + place_of_region,)
         population = simulated_population(self.table.of_study(self.study), cells, people)
         return self._closed(population, self.table)

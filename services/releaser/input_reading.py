@@ -37,7 +37,7 @@ from stream_dp.study.topics import REPORTS
 
 from ..intake.dead_letters import refuse_cells, refuse_records
 from ..intake.markers import FoundMarkers, hides_records
-from ..storage.close_orders import newest_files, read_population
+from ..storage.close_orders import newest_complete_close, read_population
 from ..storage.job_records import SnapshotFile
 from ..storage.journal import ClosedPeriod, Entry
 from ..storage.journal_heads import PeriodInput
@@ -409,7 +409,7 @@ def _latest_snapshot(
     study: Study, closes: Sequence[Entry], snapshots: Snapshots
 ) -> tuple[Entry, Population]:
     """The newest close with a sound snapshot, and its population."""
-    while (entry := newest_files(closes, snapshots)).number:
+    while (entry := newest_complete_close(closes, snapshots)).number:
         population = read_population(study, snapshots, *entry.snapshot)
         if population is not None:
             return entry, population

@@ -27,7 +27,7 @@ from ..storage.close_orders import (
     Manifest,
     Order,
     OrderBoard,
-    newest_files,
+    newest_complete_close,
     order_record,
     read_manifest,
 )
@@ -123,7 +123,7 @@ class OrderedParts:
 
         Raises Inconsistent if reports after that close are gone.
         """
-        start = newest_files(closes, self._snapshots)
+        start = newest_complete_close(closes, self._snapshots)
         check_reach(self._log, closes, start)
         self._replays = list(closes[start.number + 1 :])
         self._begin: Positions = start.next_begin  # of the next order

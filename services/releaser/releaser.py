@@ -41,7 +41,7 @@ from ..intake.group_tables import Members, PlacesTable, Roster
 from ..process import events
 from ..process.events import Event, outstanding
 from ..storage import journal, journal_checks, restored_logs
-from ..storage.close_orders import newest_files
+from ..storage.close_orders import newest_complete_close
 from ..storage.job_records import Job, Result
 from ..storage.journal import Entry, gates, open_gate
 from ..storage.journal_checks import reading_entry
@@ -335,7 +335,7 @@ class Releaser:
                 study, self.public, self.context.tell, self.weights, journal.weighted(entries)
             ),
         )
-        if newest_files(closes, snapshots) is closes[-1]:
+        if newest_complete_close(closes, snapshots) is closes[-1]:
             run.keep_snapshots(closes[-1].number)
         if study.batches:
             run.jobs = self._begin_jobs(entries, snapshots, members, stack)
@@ -453,8 +453,9 @@ class Releaser:
         """
 
         def kept() -> bool:
+            """Whether the last close has its snapshot; otherwise earlier reports are needed."""
             closes = journal.closes(entries)
-            return newest_files(closes, snapshots) is closes[-1]
+            return newest_complete_close(closes, snapshots) is closes[-1]
 
         reports = self.log.describe(REPORTS)
         entry = reading_entry(entries, reports, moved=self.moved, kept=kept)

@@ -367,8 +367,11 @@ def keep_files(snapshots: Snapshots, names: Iterable[str], upto: int) -> None:
     snapshots.keep(set(), CELLS, upto)
 
 
-def newest_files(closes: Sequence[Entry], snapshots: Snapshots) -> Entry:
-    """Finds the newest close with a complete snapshot; the genesis entry without it."""
+def newest_complete_close(closes: Sequence[Entry], snapshots: Snapshots) -> Entry:
+    """Returns the journal entry of the newest close with a complete snapshot.
+
+    Without such a close, returns the genesis entry, the first of `closes`.
+    """
     complete = (e for e in reversed(closes[1:]) if is_complete(snapshots, *e.snapshot))
     return next(complete, closes[0])
 

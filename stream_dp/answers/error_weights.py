@@ -211,7 +211,7 @@ def _family(family: SeriesFamily, corrections: Sequence[Correction]) -> FamilyWe
     for correction in corrections:
         query, live = correction.query, correction.query.live
         spread = np.sqrt(correction.variances + ROUNDING)
-        ratios.append((np.abs(correction.left) / spread)[:, live].ravel())
+        ratios.append((np.abs(correction.rerun_errors) / spread)[:, live].ravel())
         gaps.append(((query.counts - query.estimates) / query.scale)[live] ** 2)
         of_reruns.append((((query.panel - query.unbiased) / query.scale)[:, live]) ** 2)
     by_rerun = np.concatenate(of_reruns, axis=1).mean(axis=1)

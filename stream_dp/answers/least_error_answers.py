@@ -104,7 +104,9 @@ class Correction:
             return risk
         now = np.concatenate([live[1:], live[2:]])
         then = np.concatenate([np.repeat(live[0], live.size - 1), live[1:-1]])
-        left = ((self.left[:, now] - self.left[:, then]) ** 2).mean(axis=0) + biases[now]
+        left = ((self.rerun_errors[:, now] - self.rerun_errors[:, then]) ** 2).mean(
+            axis=0
+        ) + biases[now]
         inflated = np.maximum(inflation[now], inflation[then]) * (left + biases[then])
         return risk * (1 + self.family.guard) * float((inflated + 2 * self.rounding).mean())
 
@@ -141,8 +143,8 @@ class Correction:
         return query.counts - _predicted(beta, query.observed)
 
     @cached_property
-    def left(self) -> Floats:
-        """The errors that are left in reruns, (reruns, periods)."""
+    def rerun_errors(self) -> Floats:
+        """The errors of these answers in reruns: e - beta (F* - F), (reruns, periods)."""
         beta, query = self._groups[0], self.query
         if self.exact:
             return query.unbiased
@@ -155,7 +157,7 @@ class Correction:
     @cached_property
     def variances(self) -> Floats:
         """v, (periods,)."""
-        squares: Floats = (self.left**2).mean(axis=0)
+        squares: Floats = (self.rerun_errors**2).mean(axis=0)
         mean = float(squares[self.query.live].mean())
         return (squares + mean) / 2
 
@@ -166,7 +168,7 @@ class Correction:
         if self.exact:
             return np.zeros(live.size)
         own = (query.estimates - self.answers)[live].mean()
-        of_reruns = (query.unbiased - self.left)[:, live].mean(axis=1)
+        of_reruns = (query.unbiased - self.rerun_errors)[:, live].mean(axis=1)
         spread = of_reruns.std(ddof=1)
         excess = max(abs(own - of_reruns.mean()) - DOUBT * spread, 0.0)
         few = (query.family == "total") & (query.counts < query.deviation)
@@ -255,7 +257,7 @@ class Estimate:
         def each(name: str) -> Floats:
             return np.array([getattr(t.correction, name)[t.time - 1] for t in self.terms])
 
-        left = sum(t.coefficient * t.correction.left[:, t.time - 1] for t in self.terms)
+        left = sum(t.coefficient * t.correction.rerun_errors[:, t.time - 1] for t in self.terms)
         noise = float(np.mean(np.square(left)))
         if len(self.terms) == 1:
             noise = float(c[0] ** 2 * each("variances")[0])

@@ -44,7 +44,9 @@ class Block(Protocol):
     """Unknowns and their measurements.
 
     measured: whether an unknown has a measurement, (n,)
-    coordinates: R^-1 of questions, (m, n) for (m, n); 0 for unknowns without a measurement
+    coordinates: (m, n), the row w = R^-1 g of every question g, a row of (m, n). The estimate of
+        g @ u is w @ data, and the covariance of two estimates is w1 @ w2. 0 for unknowns without a
+        measurement
     spread: the covariance of k sums of unknowns, (k, n), with questions: (k, m)
     gram: the covariance matrix of k sums of unknowns, (k, n): (k, k)
     data: R^-1 A' D^-1 y, (n,)

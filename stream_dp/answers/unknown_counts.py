@@ -153,7 +153,7 @@ class WindowUnknowns:
                     positions, values, variances = self._measured_entries(release, section)
                     precision[positions] += 1 / variances
                     moment[positions] += values / variances
-                    rows += self._measured_sets(release, section)
+                    rows += self._measured_presence(release, section)
         return DiagonalBlock(precision, moment), self._banded(rows)
 
     def _banded(self, rows: Sequence[Rows]) -> BandedBlock:
@@ -198,8 +198,14 @@ class WindowUnknowns:
         positions = self._entry_places(section.number, codes)
         return positions, values[: codes.size], variances[: codes.size]
 
-    def _measured_sets(self, release: ReleaseMeasurements, section: Slice) -> Iterator[Rows]:
-        """What a slice measured of the people present at all periods of a set."""
+    def _measured_presence(self, release: ReleaseMeasurements, section: Slice) -> Iterator[Rows]:
+        """The rows of a slice that measure u_B, the people present at all periods of a set B.
+
+        Of residuals these are measurements of their own. Of a histogram they are sums of its bins,
+        over the patterns of people who are present at the same periods. By inclusion and exclusion,
+        the people present at exactly the periods c are the sum of (-1)^(|B| - |c|) u_B over the
+        sets B that hold c. Yields nothing where all people are counted from the start.
+        """
         if self.blank is None:
             return
         values, variances = release.measured(section)

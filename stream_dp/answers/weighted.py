@@ -188,9 +188,9 @@ class _CellShares:
             variances = np.array([cell.standard_error**2 for cell in self.sampled])
             covariance = self.covariance + np.diag(variances - self.covariance.diagonal())
             ends = np.array([cell.interval for cell in self.sampled])
-            error, interval = recovered(weights, self.values, covariance, ends)
+            error, interval = joined_interval(weights, self.values, covariance, ends)
             sampled = Sampled(error, interval, self.sampled[0].covers)
-        error, interval = recovered(weights, self.values, self.covariance, self.ends)
+        error, interval = joined_interval(weights, self.values, self.covariance, self.ends)
         by = self.cells.by
         return replace(
             first,
@@ -242,12 +242,12 @@ def _cell_shares(
     return _CellShares(cells, answers, divisors, values, covariance, ends, design_sampled)
 
 
-def recovered(
+def joined_interval(
     weights: Floats, values: Floats, covariance: Floats, ends: Floats
 ) -> tuple[float, Interval]:
     """The standard error and the interval of weights @ values, from the values' own intervals.
 
-    Variance estimates recovery; see the module.
+    The method of variance estimates recovery (Zou and Donner 2008); see the module.
 
     weights: (n,), not negative. covariance: (n, n). ends: (n, 2)
     """

@@ -303,7 +303,7 @@ def read_chain(log: Log, topic: str, label: str) -> list[Message]:
     Raises Inconsistent for a gap, a broken chain, a damaged manifest, and records after the last.
     """
     check_topic(log, topic, label)
-    chain = _from_the_end(log, topic)
+    chain = _read_backwards(log, topic)
     if chain is None:
         chain = [replace(message, parts=()) for message in read_messages(log, topic, label)]
     return chain
@@ -353,16 +353,23 @@ def _other_bytes(message: Message, label: str) -> Inconsistent:
     return Inconsistent(f"{label}: message {message.index} does not have the bytes of its manifest")
 
 
-def _from_the_end(log: Log, topic: str) -> list[Message] | None:
-    """Reads the messages backwards, without parts.
+def _read_backwards(log: Log, topic: str) -> list[Message] | None:
+    """Reads the messages backwards, without parts. None if a record is not as expected.
 
-    Returns None if a record is not as expected.
+    A message is its parts' records and then its manifest, so the end of a window of records tells
+    how many records before it belong to the message. The parts of a small message are checked,
+    which needs a window that holds all of them. The parts of a large message, above
+    _BYTES_AT_ONCE, are not read: the next window ends where the large message starts.
+
+    The length of the next window follows from the message read last. It is so many records of that
+    message's average size that they have about _BYTES_AT_ONCE bytes.
     """
     chain, end, count = list[Message](), log.cut(topic, NEVER)[0], _FIRST
     while end > 0:
         first = max(0, end - count)
         records = _records(log, topic, first, end)
-        # A large message may precede a small one: the number of records grows slowly.
+        # Larger records may precede small ones, so a window has at most twice as many records as
+        # the window before.
         end, max_count = first, min(_MOST, 2 * count)
         while records:
             message = _last_message(records, chain)
@@ -376,8 +383,8 @@ def _from_the_end(log: Log, topic: str) -> list[Message] | None:
                 if end - first >= record_count:
                     return None  # a record is missing
                 count = max(record_count, count)
-                break  # a small message: read all of its records
-            del records[-record_count:]
+                break  # a small message that starts before the window: read all of its records
+            del records[-record_count:]  # all that are left, of a large message
             chain.append(replace(message, parts=()))
             end = message.start
     if chain and (chain[-1].index, chain[-1].previous) != (0, START):

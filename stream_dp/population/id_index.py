@@ -205,7 +205,11 @@ class KeptHashes:
         return hashes, np.concatenate([*unknown, rows])
 
     def add(self, keys: Words, hashes: Words) -> None:
-        """Stores the hashes of new ids until the table is half full."""
+        """Stores the hashes of new ids.
+
+        A table that would be more than half full is doubled first, up to 2 KEPT rows. A table of
+        that size takes ids until it is half full, and no more.
+        """
         entries = np.concatenate([keys, hashes], axis=1)
         while 2 * (self._count + len(entries)) > len(self._table):
             if len(self._table) >= 2 * KEPT:

@@ -78,7 +78,7 @@ def _mean_gain(change: int, q: Fraction) -> Fraction:
 
 
 def rounded_up(value: Fraction) -> Fraction:
-    """Rounds a positive value up to a decimal number of 15 digits."""
+    """Rounds a value up to a decimal number of 15 digits, and to 0 if it is at most 0."""
     if value <= 0:
         return Fraction(0)
     exponent = len(str(value.numerator)) - len(str(value.denominator)) - _DIGITS

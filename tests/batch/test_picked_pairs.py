@@ -48,7 +48,7 @@ def release(people, rho=Fraction(3, 7), rounds=3, per_round=2):
 
 def scores_of(pairs, people, model):
     candidates = [i for i, a in enumerate(pairs.sets) if len(a) == 2]
-    true = pairs.judged(people)(candidates)
+    true = pairs.score_counter(people)(candidates)
     return pairs.scores(candidates, true, model, [2.5] * len(candidates))
 
 
@@ -204,7 +204,7 @@ def test_a_column_that_is_a_function_of_another_is_picked_though_its_cells_are_m
     assert 0 <= fit.notes["duality_gap"] <= 1e-3
     # Before anything but single columns is known, to the true shares.
     pair = fit.workload.numbers[0, 1]
-    true = fit.workload.judged(people)([pair])
+    true = fit.workload.score_counter(people)([pair])
     independent = np.outer(*(np.bincount(codes[:, c]) / 3000 for c in (0, 1))).reshape(-1)
     noise = [6000.0 / fit.workload.noise(pair, 1.0)]  # as much as the largest error
     score = fit.workload.scores([pair], true, 3000 * independent, noise)

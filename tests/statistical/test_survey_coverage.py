@@ -13,7 +13,7 @@ import pytest
 
 from stream_dp.answers.joint_answers import Ratios
 from stream_dp.answers.measurement_blocks import Floats
-from stream_dp.answers.weighted import recovered
+from stream_dp.answers.weighted import joined_interval
 from stream_dp.study.declared_sections import Sampling
 
 DRAWS = 20_000
@@ -119,7 +119,7 @@ def test_weighted_intervals_cover_with_noisy_numbers_in_the_cells(sizes: list[in
             for row in range(WEIGHTED_DRAWS)
             if not np.isnan(values[row]).any()
             for ends in [
-                recovered(
+                joined_interval(
                     weights,
                     values[row],
                     np.diag(errors[row] ** 2),
@@ -137,7 +137,7 @@ def test_normal_intervals_are_recovered_exactly() -> None:
     covariance, values, weights = root @ root.T, rng.standard_normal(3), np.array([0.2, 0.3, 0.5])
     reach = 1.96 * np.sqrt(covariance.diagonal())
     ends = np.stack([values - reach, values + reach], axis=1)
-    error, interval = recovered(weights, values, covariance, ends)
+    error, interval = joined_interval(weights, values, covariance, ends)
     value = weights @ values
     assert error == pytest.approx((weights @ covariance @ weights) ** 0.5)
     assert interval == pytest.approx((value - 1.96 * error, value + 1.96 * error))

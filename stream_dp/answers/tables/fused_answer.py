@@ -105,10 +105,13 @@ class MeasuredTable:
             shares = shares - shares.mean(axis, keepdims=True)
         return Measured(shares, 1 / sum(precisions) / scale**2)
 
-    def divided(self, weights: Weights) -> tuple[dict[Columns, Floats], float]:
-        """The weights of an answer by measured set and cell, of interactions; the rest as a share.
+    def interaction_weights(self, weights: Weights) -> tuple[dict[Columns, Floats], float]:
+        """An answer as a weighted sum of interactions and a rest, both as shares of people.
 
-        The rest follows from the number of people alone.
+        weights: of the answer, on published values.
+
+        Returns by measured set (cells,) the weights of its interaction, and the rest. The rest
+        follows from the number of people alone. Sets without a weight are left out.
         """
         by_row = dict(zip(weights.rows.tolist(), weights.weights.tolist(), strict=True))
         of_sets: dict[Columns, Floats] = {}
@@ -150,7 +153,7 @@ class FusedTables:
         weights: of the own answer. base: of the rows of which it is a share; None for all rows.
         """
         table = self.tables[-1]
-        of_sets, rest = table.divided(weights)
+        of_sets, rest = table.interaction_weights(weights)
         share, variance = _sum(self.filters, of_sets)
         people, of_people = table.people
         if base is not None:
@@ -181,8 +184,8 @@ class FusedTables:
         # The states of a filter: the level, its slope, the remembered level of the earlier month.
         last = self.tables[-1]
         first = next(table for table in self.tables if table.number == number)
-        now, rest_now = last.divided(weights)
-        then, rest_then = first.divided(earlier)
+        now, rest_now = last.interaction_weights(weights)
+        then, rest_then = first.interaction_weights(earlier)
         if base is not None and base_then is not None:
             return self._change_of_ratios(own, (last, weights, base), (first, earlier, base_then))
         if now.keys() != then.keys():
@@ -203,7 +206,7 @@ class FusedTables:
         """The change of a share of a base. None if a set of columns was not measured by then."""
         tables = now[0], then[0]
         sets = [
-            {a for weights in share[1:] for a in table.divided(weights)[0]}
+            {a for weights in share[1:] for a in table.interaction_weights(weights)[0]}
             for table, share in zip(tables, (now, then), strict=True)
         ]
         if sets[0] != sets[1]:
@@ -250,8 +253,8 @@ def _ratio(
 
     Both v and n are shares of the same noisy number of people, which cancels.
     """
-    of_sets, rest = table.divided(weights)
-    of_base, rest_of_base = table.divided(base)
+    of_sets, rest = table.interaction_weights(weights)
+    of_base, rest_of_base = table.interaction_weights(base)
     n = rest_of_base + _sum(filters, of_base, states)[0]
     share = (rest + _sum(filters, of_sets, states)[0]) / n
     none: Floats = np.zeros(1)

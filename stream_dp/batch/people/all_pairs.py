@@ -54,7 +54,9 @@ class Choice:
     precise: bool = True
 
     def fewest_at_once(self, pairs: Sequence[Columns]) -> float:
-        """The fewest people of whom all pairs are measured at once; 0 where pairs are large.
+        """The number of people from which on all pairs are measured at once, in one round.
+
+        Of fewer people, rounds pick pairs. 0 if the median pair has more than LARGE cells.
 
         The strongest dependence of m and n values, m >= n, has the squared norm 1 / m - 1 / (m n):
         one column follows from the other. Noise of variance v in a cell has (m - 1)(n - 1) v, with
@@ -142,7 +144,10 @@ def label_columns(release: PeopleRelease) -> frozenset[int]:
 
 
 def smallest_triples(domain: PeopleDomain, triples: Sequence[Columns]) -> list[Columns]:
-    """The smallest triples: of at most MOST_TRIPLE cells, and MOST_TRIPLES together."""
+    """The triples of fewest cells: MOST_TRIPLE cells each at most, MOST_TRIPLES together.
+
+    Ordered by columns. The cells of too large triples count towards MOST_TRIPLES, too.
+    """
     total, result = 0, list[Columns]()
     for columns in sorted(triples, key=lambda a: (domain.cells(a), a)):
         total += domain.cells(columns)

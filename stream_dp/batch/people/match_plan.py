@@ -163,7 +163,13 @@ class MatchPlan:
         return PeoplePlan(residuals, known, lambda people: steps, people)
 
     def fewest_at_once(self, domain: PeopleDomain) -> int:
-        """The fewest people of whom pairs of a compressed domain are not picked; 1: never."""
+        """The number of people from which on all pairs are measured at once, in one round.
+
+        Of fewer people, rounds pick pairs one after the other (`picked`). Returns 1, so that no
+        pairs are picked, if marginals are declared or the domain has no pairs to pick from.
+
+        domain: the compressed domain.
+        """
         sets = [a for a in ranked_pairs(domain).sets if len(a) == 2]
         if self.listed or not sets:
             return 1

@@ -30,14 +30,18 @@ from .structural_zeros import ColumnOrder, number_ranges
 
 
 class _Bounds:
-    """Bounds of some rows' numbers, by column. least, most, counted: (N,) arrays by column."""
+    """Bounds of some rows' numbers, by column.
+
+    least, most: by column, (N,) the smallest and the largest number that a row may have.
+    has_number: by column, (N,) whether a row has a number; a row may be 'absent' instead.
+    """
 
     def __init__(self, ranges: Mapping[int, Int64Array]) -> None:
         """ranges: by column, (N, 2) the first and last number; first > last is no number."""
         self.least = {c: r[:, 0].copy() for c, r in ranges.items()}
         self.most = {c: r[:, 1].copy() for c, r in ranges.items()}
-        self.counted = {c: r[:, 0] <= r[:, 1] for c, r in ranges.items()}
-        self.rows = len(next(iter(self.counted.values())))
+        self.has_number = {c: r[:, 0] <= r[:, 1] for c, r in ranges.items()}
+        self.rows = len(next(iter(self.has_number.values())))
 
     def binds(self, order: ColumnOrder) -> NDArray[np.bool_]:
         """(N,) whether an order of two columns applies to a row: the row has a number in both.
@@ -47,11 +51,16 @@ class _Bounds:
         result = np.ones(self.rows, np.bool_)
         for c in (order.low, order.high):
             if c is not None:
-                result &= self.counted[c]
+                result &= self.has_number[c]
         return result
 
     def tighten(self, orders: tuple[ColumnOrder, ...]) -> None:
-        for _ in range(len(self.counted)):  # as long as the longest path of orders
+        """Narrows the bounds to the numbers that some numbers of the other columns allow.
+
+        An order low + gap <= high raises the least number of `high` to that of `low` plus the gap,
+        and lowers the largest number of `low` to that of `high` less the gap.
+        """
+        for _ in range(len(self.has_number)):  # as long as the longest path of orders
             for order in orders:
                 bound = self.binds(order)
                 if order.high is not None:
@@ -92,21 +101,21 @@ def ordered_numbers(
     now = {c: r.copy() for c, r in ranges.items()}
     for c in redrawn:
         points = domain.numbers[c].scale.points
-        has_number = ranges[c][:, 0] <= ranges[c][:, 1]
-        number = (points.start + points.step * result[c])[has_number]
-        now[c][has_number] = number[:, None]
+        is_number = ranges[c][:, 0] <= ranges[c][:, 1]
+        number = (points.start + points.step * result[c])[is_number]
+        now[c][is_number] = number[:, None]
     rows = np.flatnonzero(_Bounds(now).broken(orders))
     bounds = _Bounds({c: r[rows] for c, r in ranges.items()})
     for c in redrawn:
         bounds.tighten(orders)
-        points, counted = domain.numbers[c].scale.points, bounds.counted[c]
+        points, has_number = domain.numbers[c].scale.points, bounds.has_number[c]
         first = -((points.start - bounds.least[c]) // points.step)
         last = (bounds.most[c] - points.start) // points.step
         chosen = first + (rng.random(len(rows)) * (last - first + 1)).astype(np.int64)
-        result[c][rows] = np.where(counted, chosen, result[c][rows])
+        result[c][rows] = np.where(has_number, chosen, result[c][rows])
         number = points.start + points.step * chosen
-        bounds.least[c] = np.where(counted, number, bounds.least[c])
-        bounds.most[c] = np.where(counted, number, bounds.most[c])
+        bounds.least[c] = np.where(has_number, number, bounds.least[c])
+        bounds.most[c] = np.where(has_number, number, bounds.most[c])
     return dict(result)
 
 

@@ -61,7 +61,7 @@ class RankedPairs(Residuals):
     def sensitivity(self) -> int:
         return (2 if self.domain.replaced else 1) * (LABELLED if self.labels else 1)
 
-    def judged(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
+    def score_counter(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
         """The counts are those of pairs' marginals."""
 
         @cache

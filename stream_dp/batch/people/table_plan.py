@@ -173,7 +173,7 @@ class WaterFilling:
 
 
 AT_ONCE = Fraction(1, 3)  # of what single columns leave: all pairs
-MOST_TRIPLES = 300  # that may be measured, the smallest
+MOST_CANDIDATE_TRIPLES = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class TablePlan(MatchPlan):
     ) -> PeoplePlan:
         """The second phase if all pairs are measured at once."""
         of_two = smallest_pairs(domain)
-        residuals = Residuals(domain, (*of_two, *few_triples(domain, of_two)))
+        residuals = Residuals(domain, (*of_two, *candidate_triples(domain, of_two)))
         rho = (1 - self.one_ways(people)) * self.release.rho
         labels = self.labels
         # e_A is in proportion to p^(-1/2) where noise is small: c_A raises p by c_A^(2/3).
@@ -257,10 +257,14 @@ def smallest_pairs(domain: PeopleDomain) -> list[Columns]:
     return sorted(result)
 
 
-def few_triples(domain: PeopleDomain, pairs: Sequence[Columns]) -> list[Columns]:
-    """The smallest triples of which all pairs are measured."""
+def candidate_triples(domain: PeopleDomain, pairs: Sequence[Columns]) -> list[Columns]:
+    """The triples that may be measured: all three of their pairs are in `pairs`.
+
+    Two limits hold: the MOST_CANDIDATE_TRIPLES triples with the fewest cells are kept, and of these
+    the triples within the limits of `smallest_triples` on cells.
+    """
     of_two = {*pairs}
     triples = combinations(range(len(domain.columns)), 3)
     complete = [a for a in triples if of_two.issuperset(combinations(a, 2))]
     complete.sort(key=lambda a: (domain.cells(a), a))
-    return smallest_triples(domain, complete[:MOST_TRIPLES])
+    return smallest_triples(domain, complete[:MOST_CANDIDATE_TRIPLES])

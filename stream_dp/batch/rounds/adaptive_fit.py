@@ -396,10 +396,10 @@ class _Data:
         return counts
 
     @cached_property
-    def judged(self) -> Callable[[Sequence[int]], Int64Array]:
-        """Gives the exact counts that a model's answers are about."""
-        judged: Callable[[Sequence[int]], Int64Array] = self.workload.judged(self.data)
-        return judged
+    def score_counts(self) -> Callable[[Sequence[int]], Int64Array]:
+        """Gives the exact counts with which the scores compare a model's answers. Confidential."""
+        counts: Callable[[Sequence[int]], Int64Array] = self.workload.score_counter(self.data)
+        return counts
 
     def chosen(
         self,
@@ -408,7 +408,11 @@ class _Data:
         model: Model[Any],
         measured: Sequence[int],
     ) -> Sequence[int]:
-        """The candidates of a phase's next round."""
+        """The candidates of a phase's next round.
+
+        They are picked with noise, by scores from exact counts (`score_counts`). The scores stay
+        here.
+        """
         if isinstance(phase, Everything):
             return phase.candidates
         # All of the phase's candidates in every round, so that a compiled model keeps its shape.
@@ -416,7 +420,9 @@ class _Data:
         answers = model.answers(self.workload.rows(candidates))
         exact = {v: exact_variance(v) ** 0.5 for v in set(variances.values())}
         deviations = [exact[variances[i]] for i in candidates]
-        scores = self.workload.scores(candidates, self.judged(candidates), answers, deviations)
+        scores = self.workload.scores(
+            candidates, self.score_counts(candidates), answers, deviations
+        )
         if isinstance(phase, Annealed):
             return phase.picked(self.workload, scores, measured, self.source)
         measured_indices = set(measured)

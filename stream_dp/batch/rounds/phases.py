@@ -129,7 +129,7 @@ class Ranked(Candidates, Protocol):
     def sensitivity(self) -> int:
         """The largest change of any score by one person."""
 
-    def judged(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
+    def score_counter(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
         """A function from candidates to the exact counts that models answer. Confidential."""
 
     def scores(

@@ -1,4 +1,7 @@
-"""Consistent estimates of all levels: a region's groups are the groups of its children.
+"""Consistent estimates of all levels by merging matched groups, the fallback of `posterior.py`.
+
+A region's groups are the groups of its children. A release publishes the sizes of
+`posterior_sizes`, and merges only where that function returns None.
 
 From the root down, the groups of a region are matched with the groups of its children, and every
 pair of matched groups gets one size between its two. The smallest regions are final, and larger
@@ -7,7 +10,7 @@ regions are their sums (Kuo et al. 2018, section 5). A merge gives the one size 
 - PLAIN, a baseline: their mean.
 - WEIGHTED, a baseline: their mean by inverse variances, 2 v / n for cumulative counts, else v / n,
   where v is the variance of a count and n the number of groups of that size (section 5.3).
-- SPREAD, the fallback where `posterior` would be too large: as WEIGHTED, with variances for which
+- SPREAD, the merge of a release: as WEIGHTED, with variances for which
   equal sizes are not certain. The deviation of a size from cumulative counts is half the
   difference of the sizes one deviation of a count before and after it in rank, at least
   half a step, and for children times the square root of their number. The last groups of children,

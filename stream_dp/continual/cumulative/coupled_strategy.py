@@ -260,7 +260,16 @@ class CoupledStrategy(CoupledRows):
         return _rounded(filtered, exact_own), lower_row if b > 1 else lower_row[:0]
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
-        """See `CoupledRows.block`: all rows at once. Entries next to a tie are those of `row`."""
+        """See `CoupledRows.block`: all rows at once, with the entries of `row`.
+
+        Column i of `sums` is the weight of a person who belongs to N_{b-1} from period b + i on. A
+        person of z_{b-1}(b - 1 + i) does, so B_b has -sums in the same column. A person of
+        z_b(b + i) leaves N_{b-1} one period later, so A_b has sums one column to the left.
+
+        Sums of floats differ in their last digits by the order of their terms. So an entry near a
+        tie of rounding may differ from that of `row`, whose sums are exact there: its row is
+        replaced.
+        """
         threshold = self._thresholds[b - 1]
         filtered = toeplitz(threshold.filter[:count]) * threshold.gains[:count]
         if b == 1 and not self.constants.coupled_first:
@@ -272,7 +281,7 @@ class CoupledStrategy(CoupledRows):
         coupled[:, :-1] += sums[:, 1:]
         rows = _units(coupled)
         near_tie = _near_tie(sums) | _near_tie(coupled)
-        if b == 1:
+        if b == 1:  # no threshold below
             lower_rows[:] = 0
         for i in np.flatnonzero(near_tie.any(axis=1)):
             rows[i, : i + 1], exact = self.row(b, b + int(i))

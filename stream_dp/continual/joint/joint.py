@@ -63,14 +63,18 @@ from ..window.window import FixedWindow, WindowObservation, WindowState
 from .joint_fit import Sums, nearest_first, nearest_later, rounded_moves, rounded_to_total
 from .reconciliation import Reconciliation
 
-_STEP = 100  # parts are in percent
+_STEP = 100  # parts are whole percents
 _SMALL = Fraction(1, 10**6)  # rho
 
 
 def best_window_share(window: FixedWindow, totals: Cumulative) -> Fraction:
-    """The part s = sqrt(W) / (sqrt(W) + sqrt(C)) for windows, in percent.
+    """The windows' part of rho: s = sqrt(W) / (sqrt(W) + sqrt(C)), a multiple of 1 / _STEP.
 
-    window, totals: of any rho.
+    s makes the sum of both relative errors, W / s + C / (1 - s), least. W is the mean square error
+    of the window patterns over that of histograms of all windows. C is the mean square error of
+    totals over that of a tree for each threshold. Each has all of rho; see the module.
+
+    window, totals: of any rho; the part is computed at `_SMALL`.
     """
     window, totals = replace(window, rho=_SMALL), replace(totals, rho=_SMALL)
     histograms = replace(window, strategy=Strategy.HISTOGRAM).mean_variance

@@ -411,7 +411,12 @@ class FixedWindow(BoundedWindow):
     def step(
         self, state: WindowState, counts: Counts, draw: Draw
     ) -> tuple[WindowState, Step | None]:
-        """Measures a period and adds the period's columns to the panel. counts: see `observe`."""
+        """Measures a period and adds the period's columns to the panel. counts: see `observe`.
+
+        The panel cannot always follow the estimates, because the histories of its rows are
+        released. What a pattern did not get is its carry: a part of it is added to the targets of
+        the next periods, so that a pattern is not too small, or too large, for good.
+        """
         new_state, observation = self.observe(state, counts, draw.noise)
         if observation is None:
             return new_state, None

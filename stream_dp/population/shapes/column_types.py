@@ -91,6 +91,12 @@ def _fields(node: object) -> Sequence[Mapping[str, Any]]:
 
 
 def _of_avro(schema: AvroSchema, path: Sequence[str]) -> ColumnType:
+    """The type of the column at a path through a schema of Avro.
+
+    Avro writes a field that may be empty as a union of null and a type. `AvroSchema.branch` gives
+    that type. The default is the field's own. An unknown column and a union of several types have
+    no type.
+    """
     node, default = schema.root, None
     for name in path:
         record = schema.branch(node)

@@ -77,8 +77,13 @@ class ModelLayout:
 
     @property
     def sizes(self) -> int:
-        """The number of possible sizes; as the code of a size it stands for any."""
+        """The number of possible sizes, whose codes are 0 to `sizes` - 1."""
         return self.max_size + 1 - self.least
+
+    @property
+    def any_size(self) -> int:
+        """The code of the size in a query that does not ask for a size."""
+        return self.sizes
 
     @property
     def slots(self) -> int:
@@ -201,7 +206,7 @@ class EncodedQueries(NamedTuple):
     """n queries as int32 row numbers; the first axis of every array is the query.
 
     level: (n,).
-    size: (n,), the code of the size asked for, or the number of sizes for any.
+    size: (n,), the code of the size asked for, or `ModelLayout.any_size`.
     group: (n, g), rows of the table of groups, padded with the number of its rows.
     person: (n, p), likewise of the tables of persons.
     relative: (n, r), likewise.
@@ -244,11 +249,17 @@ class QueryChunks(NamedTuple):
 
 
 def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
-    """Row numbers of queries, which must fit the layout's domain."""
+    """Queries by the rows of the model's tables of probabilities that they multiply.
+
+    The table of groups and the table of persons have a row for each value of each of their columns,
+    column by column. A code below 0 in `queries` asks for no value.
+
+    queries: of the layout's domain.
+    """
     size = queries.group[:, -1].astype(np.int32)
     return EncodedQueries(
         level=queries.level.astype(np.int32),
-        size=np.where(size < 0, layout.sizes, size).astype(np.int32),
+        size=np.where(size < 0, layout.any_size, size).astype(np.int32),
         group=_rows(queries.group[:, :-1], layout.group_values),
         person=_rows(queries.person, layout.person_values),
         relative=_rows(queries.relative, layout.person_values),
@@ -256,7 +267,13 @@ def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
 
 
 def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Int32Array:
-    """(n, width) row numbers of the codes asked for, padded with the number of rows."""
+    """(n, width) the rows of the codes asked for in a table with a row for each value.
+
+    Lists are padded with the number of the table's rows.
+
+    codes: (n, columns), below 0 where no value is asked for.
+    values: the number of values of each column.
+    """
     constrained = codes >= 0
     width = max(1, int(constrained.sum(axis=1).max(initial=0)))
     starts = np.cumsum([0, *values])
@@ -322,7 +339,7 @@ def pack_queries(
     chunked = QueryChunks(
         np.cumsum(needed).astype(np.int32),
         MemberTargets(
-            spread(queries.size, layout.sizes, at, length),
+            spread(queries.size, layout.any_size, at, length),
             spread(queries.person, unnamed, at, length),
             spread(queries.relative, unnamed, at, length),
         ),

@@ -183,7 +183,7 @@ def probability_tables(
         return sums.reshape(*mask.shape[:-1], rows)
 
     filled = summed(layout.filled.T)
-    any_size = filled[layout.sizes]
+    any_size = filled[layout.any_size]
     return ProbabilityTables(
         group=_log_softmaxes(logits["group"], layout.group_values),
         person=person,
@@ -301,8 +301,13 @@ def _people(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     return total
 
 
-def _someone_alike(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
-    """(n, K) answers given k of queries about groups with a member, without roles."""
+def _someone_without_roles(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
+    """(n, K) answers given k of queries about groups with a member, without roles.
+
+    The sum of w_j s_j prod_{i<j} (1 - s_i) over slots j, the module's share of groups before the
+    factor A. `t.filled` has the weights w_j: the probabilities that slot j is filled and the group
+    has the size that the query asks for.
+    """
     total = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
     for s, w in zip(_products(t.person, q.person), _of_sizes(t.filled, q), strict=True):
@@ -311,7 +316,7 @@ def _someone_alike(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     return total
 
 
-def _someone(layout: ModelLayout, t: ProbabilityTables, q: MemberTargets) -> jax.Array:
+def _someone_with_roles(layout: ModelLayout, t: ProbabilityTables, q: MemberTargets) -> jax.Array:
     """(n, K) answers given k of queries about groups with a member, with roles."""
     assert layout.types is not None
     first = 2 + layout.types.children
@@ -400,8 +405,8 @@ def _leads(t: ProbabilityTables, q: MemberTargets) -> jax.Array:
 def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
     """The formula of every kind of chunk, in the order of their numbers."""
     if layout.types is None:
-        return (_groups, _someone_alike, _people)
-    someone = partial(_someone, layout)
+        return (_groups, _someone_without_roles, _people)
+    someone = partial(_someone_with_roles, layout)
     of_leads = (_leads,) if layout.leads else ()
     relations = _with_spouse, _with_child, _with_parent, _couples
     return (_groups, someone, _people, *relations, *of_leads)

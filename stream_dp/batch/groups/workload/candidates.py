@@ -216,7 +216,7 @@ class Workload:
         true = exact_answers(data, self.queries)
         return lambda candidates: true[self.rows(candidates)]
 
-    judged = counter
+    score_counter = counter
 
     def texts(self, rows: Int64Array) -> tuple[str, ...]:
         """The queries at `rows` in words."""
