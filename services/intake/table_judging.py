@@ -234,7 +234,7 @@ def _strictly(path: TableSource, judgement: Judgement, study: Study, done: str) 
 
 
 def fault_table(name: str, judgement: Judgement, outcome: str) -> list[str]:
-    """Lines with the number of faulty cells by column and reason.
+    """Lines with the number of faulty cells, a row for each column and reason.
 
     name: of the table. outcome: what follows from it.
     """
@@ -249,7 +249,7 @@ def fault_table(name: str, judgement: Judgement, outcome: str) -> list[str]:
         for column, reason, at in rows[:_MOST_LINES]
     ]
     if len(rows) > _MOST_LINES:
-        lines.append(f"  and {len(rows) - _MOST_LINES} columns more")
+        lines.append(f"  and {len(rows) - _MOST_LINES} rows more, each a column and a reason")
     return lines
 
 

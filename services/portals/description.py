@@ -337,7 +337,7 @@ def described_columns(
     labels: Mapping[str, str] = {**_LABELS, **_size_labels(study)}
     answers = _Answers()
     if table not in {"measurements", "estimates"}:
-        labels, answers = _WORDS[release.family](study, release, schema.names)
+        labels, answers = _WORDS[release.family](study, release)
     described = []
     for column in schema:
         attribute, label = answers.get(column.name, ("", labels.get(column.name, column.name)))
@@ -354,17 +354,16 @@ def described_columns(
     return tuple(described)
 
 
-def _panel_words(study: Study, release: Release, columns: Sequence[str]) -> _Words:
+def _panel_words(study: Study, release: Release) -> _Words:
     """Columns are named by the period, and of products by the period and the attribute."""
-    named = _Answers()
-    for column in columns[1:]:
-        period, _, attribute = column.partition(" ")
-        attribute = attribute or release.attributes[0]
-        named[column] = attribute, f"{attribute} in {period}"
+    first, named = release.attributes[0], _Answers()
+    for period in study.periods.labels:
+        named[period] = first, f"{first} in {period}"
+        named |= {f"{period} {a}": (a, f"{a} in {period}") for a in release.attributes}
     return {"row": f"the number of the synthetic {study.unit}"}, named
 
 
-def _table_words(study: Study, release: TableRelease, columns: Sequence[str]) -> _Words:
+def _table_words(study: Study, release: TableRelease) -> _Words:
     """Labels of columns, and by column of an answer its attribute and label."""
     answers = _Answers()
     for answer in release.answers:
@@ -375,7 +374,7 @@ def _table_words(study: Study, release: TableRelease, columns: Sequence[str]) ->
     return _group_labels(study), answers
 
 
-def _event_words(study: Study, release: EventsRelease, columns: Sequence[str]) -> _Words:
+def _event_words(study: Study, release: EventsRelease) -> _Words:
     unit = release.events.unit
     labels = {
         PERSON_COLUMN: f"the number of the synthetic {study.unit}",
@@ -385,7 +384,7 @@ def _event_words(study: Study, release: EventsRelease, columns: Sequence[str]) -
     return labels, {name: (name, f"{name} of the {study.unit}") for name in release.attributes}
 
 
-def _size_words(study: Study, release: SizesRelease, columns: Sequence[str]) -> _Words:
+def _size_words(study: Study, release: SizesRelease) -> _Words:
     return {**_LABELS, **_size_labels(study)}, _Answers()
 
 
