@@ -22,7 +22,7 @@ from stream_dp.log.owned_files import Taken, mark_path, read_mark, role_lock, sy
 from stream_dp.study.topics import RELEASES
 
 from . import backup_manifest, journal_checks
-from .backup_manifest import LOG_DRAFT, PUBLIC_DRAFT, Manifest, write_drafts
+from .backup_manifest import LOG_DRAFT, MANIFEST, PUBLIC_DRAFT, Manifest, write_drafts
 from .deployment import Deployment
 from .file_stores import FileStore
 from .journal import Entry
@@ -56,6 +56,9 @@ def restore(study_file: Path, store: FileStore, location: str, head: str | None)
 
     Raises UserError, Inconsistent, LogError, OSError.
     """
+    _check_order(study_file, location)
+    if Path(location).is_dir() and store.size(MANIFEST) is None:
+        raise backup_manifest.missing_backup(location)
     store.check()
     manifest = backup_manifest.read_manifest(store)
     if manifest is None:
@@ -72,6 +75,15 @@ def restore(study_file: Path, store: FileStore, location: str, head: str | None)
     if is_new_file:
         restored.lines.insert(0, f"study file: written to {study_file}")
     return restored
+
+
+def _check_order(study_file: Path, location: str) -> None:
+    """Raises UserError for a folder as the study file, or a file as the location of the backup."""
+    order = "name the study file first, then the backup"
+    if study_file.is_dir():
+        raise UserError(f"{study_file}: is a folder and no study file; {order}")
+    if Path(location).is_file():
+        raise UserError(f"{location}: is a file and no backup; {order}")
 
 
 def _restore(

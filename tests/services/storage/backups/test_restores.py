@@ -185,3 +185,21 @@ def test_a_study_that_has_not_begun(tmp_path: Path, capsys: pytest.CaptureFixtur
     place = StudyFolder(tmp_path / "new")
     assert main(["backup", str(place.file), str(tmp_path / "backup")]) == 2
     assert "the study has not begun" in capsys.readouterr().err
+
+
+def test_a_place_without_a_backup_is_named_before_its_rights(
+    place: StudyFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Arguments in the other order, and a folder that is none of stream-dp's."""
+    backup, other = str(tmp_path / "backup"), tmp_path / "other"
+    other.mkdir(mode=0o755)
+    order = "name the study file first, then the backup"
+    for arguments, line in (
+        ((backup, str(place.file)), f"{backup}: is a folder and no study file; {order}"),
+        ((backup, str(other)), f"{backup}: is a folder and no study file; {order}"),
+        ((str(place.file), str(place.file)), f"{place.file}: is a file and no backup; {order}"),
+        ((str(place.file), str(other)), f"{other}: no backup is there (no manifest.json)"),
+    ):
+        capsys.readouterr()
+        assert main(["restore", *arguments]) == 2
+        assert capsys.readouterr().err == f"stream-dp: {line}\n"
