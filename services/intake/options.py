@@ -227,7 +227,7 @@ def layout(options: argparse.Namespace) -> TableLayout:
         values=_mapped_values(options.map or []),
         dates=options.dates,
         id_width=options.id_width,
-        nobody=tuple(text for texts in options.no_id or () for text in _listed(texts)),
+        nobody=tuple(text for texts in options.no_id or () for text in listed_texts(texts)),
         form=file_form(options),
         group=options.group,
         member=options.member,
@@ -239,7 +239,7 @@ def layout(options: argparse.Namespace) -> TableLayout:
     )
 
 
-def _listed(texts: str) -> list[str]:
+def listed_texts(texts: str) -> list[str]:
     """The texts of a list with commas. A text with a comma stands in quotes."""
     import csv  # a help does not wait for it
 
@@ -255,7 +255,7 @@ def _mapped_values(mappings: Sequence[str]) -> dict[str, dict[str, str]]:
     for mapping in mappings:
         attribute, colon, pairs = mapping.partition(":")
         values = mapped.setdefault(attribute, {})
-        for pair in _listed(pairs) or [""]:
+        for pair in listed_texts(pairs) or [""]:
             text, equals, value = pair.rpartition("=")
             if not colon or not equals:
                 raise UserError(f"--map: write A:TEXT=VALUE,TEXT=VALUE, not '{mapping}'")

@@ -29,6 +29,7 @@ from ..intake.dead_letters import Placing, read_rejections, rejections_text
 from ..intake.group_files import RosterTables, read_places, read_roster
 from ..intake.group_tables import PlacesTable, Roster, commit_table
 from ..intake.markers import close_marker
+from ..intake.python_remedies import in_python
 from ..intake.sending import KnownReports, encoded_reports
 from ..intake.table_judging import fault_table, judge_tables, table_notices
 from ..process.events import Event
@@ -197,6 +198,8 @@ def _check_reports(
 ) -> tuple[tuple[str, ...], set[Reason]]:
     """Warns of cells of a table that would not count, and of what `send` has notices of.
 
+    Messages name arguments of a call in Python in place of options of `send`.
+
     Returns how the columns are read, in lines, and the reasons that the warning has. Raises
     UserError where no cell would count, or with `strict` where one would not.
     """
@@ -212,12 +215,12 @@ def _check_reports(
         )
         judgement = judged.require_all()[table]
     except UserError as error:
-        raise UserError(line.replace("--strict", "strict") for line in error.lines) from None
+        raise UserError(map(in_python, error.lines)) from None
     require(judgement)
     lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []
     lines += table_notices("reports", judgement, study)
     if lines:
-        tell("\n".join(["", *lines]))
+        tell("\n".join(["", *map(in_python, lines)]))
     reading = () if judgement.reading is None else tuple(reading_lines(judgement.reading))
     return reading, {reason for _, reason in judgement.faults}
 

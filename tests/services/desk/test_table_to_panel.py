@@ -139,7 +139,7 @@ def test_texts_are_read_as_stated():
         ({"decimal": 1.5}, "reading: write texts"),
         ({"values": "a"}, "reading: write texts"),
         ("dates", "reading: must be a mapping"),
-        ({"dates": "%q"}, "--dates"),
+        ({"dates": "%q"}, "reading['dates']"),
         ({"zone": "Berlin"}, "zone"),
     ],
 )
