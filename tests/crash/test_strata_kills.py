@@ -1,4 +1,4 @@
-"""A product, strata and waves over ten periods, end to end: killed, started again, verified."""
+"""A product, strata and waves over eight periods, end to end: killed, started again, verified."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from stream_dp.services.storage import journal_checks
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS, RELEASES, REPORTS
 
-PERIODS, PEOPLE = 10, 60
+PERIODS, PEOPLE = 8, 60
 TEXT = study_toml(
     name="layers",
     rho=2,
@@ -59,7 +59,7 @@ TEXT = study_toml(
             "poor",
             width=2,
             event=[1],
-            waves={"by": "wave", "every": 2, "length": 6},
+            waves={"by": "wave", "every": 2, "length": 4},
             rows=30,
             rho=0.4,
         ),
