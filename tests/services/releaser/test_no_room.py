@@ -10,7 +10,13 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import (
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from io import StringIO
 from pathlib import Path
 
@@ -47,11 +53,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def fill(disk: Path) -> None:
     with (disk / "ballast").open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            pass
+        for size in (1 << 18, 4096):  # the rest by pages
+            with suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
 
 
 def room(disk: Path) -> None:
