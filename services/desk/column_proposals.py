@@ -216,12 +216,22 @@ _PERSON = re.compile(
     r"(p|person|pers|member|household|hh|resp|respondent|participant|subject|case|unit)?"
     r"_?(id|idcode|key|nr|no|num|number)?"
 )
+# Ids in large panel studies, which are a person's own in all waves.
+_PANEL_IDS = ("pidp", "persnr", "xwaveid", "mergeid", "nomem_encr", "hhidpn")
 _ID = re.compile(r"(id|idcode|key|nr|no|num|number)$")
 _GROUP = re.compile(r"(household|hh|family|hogar)_?(id|key|nr|no|num)?")
 _MEMBER = re.compile(r"(p|per|pers|person|member|line)_?(nr|no|num|number)|member")
+_GROUP_ID = re.compile(r"(household|hh|family|hogar)_?(id|key|nr|no|num)|hidp?|hhrhid")
+# Names of design weights. A column "weight" may as well be an answer, in kilograms.
+_WEIGHT = re.compile(
+    r"(\w+_)?(p|f|fnl)?_?wgh?t|(p|f|fnl)wt"
+    r"|(p|f|survey|svy|design|sampling|sample|person|final)_?(weights?|wt)"
+)
 PAIR = "+"  # between the columns of a group's key and a member's number
-_PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time", "visit")
+_PERIOD = ("period", "month", "quarter", "year", "syear", "svyyear", "week", "date", "day")
+_PERIOD += ("wave", "time", "visit")
 _BEFORE = re.compile(r"(survey|reference|ref|interview|report|reporting|observation)_")
+_YEARS = ("year", "syear", "svyyear")
 _WITHIN = ("month", "quarter", "week", "day")
 _PAIR = (_GROUP, _MEMBER)
 
@@ -240,6 +250,8 @@ class TableHeader:
     @property
     def person(self) -> str:
         """The column that looks like ids, or a group's key and a member's number; else empty."""
+        if own := next((n for n in self.names if _folded(n) in _PANEL_IDS), ""):
+            return own
         pair = [next((n for n in self.names if p.fullmatch(_folded(n))), "") for p in _PAIR]
         if all(pair):
             return PAIR.join(pair)
@@ -252,8 +264,14 @@ class TableHeader:
         """The column that looks like periods; empty if none does."""
         folded = {_BEFORE.sub("", _folded(name)): name for name in reversed(self.names)}
         # Beside a year, a month or a quarter is only its number within the year.
-        words = _PERIOD if "year" not in folded else [w for w in _PERIOD if w not in _WITHIN]
+        by_year = any(year in folded for year in _YEARS)
+        words = [word for word in _PERIOD if not (by_year and word in _WITHIN)]
         return next((folded[word] for word in words if word in folded), "")
+
+    def answers(self, columns: Sequence[str]) -> list[str]:
+        """Those of the columns that are not named as a household's key or as a design weight."""
+        other = (_GROUP_ID, _WEIGHT)
+        return [n for n in columns if not any(p.fullmatch(_folded(n)) for p in other)]
 
     @property
     def wide(self) -> str:

@@ -244,12 +244,13 @@ def asked_layout(
     if period not in ("period", ONE):
         sending.options += ["--period", period]
     rest = [name for name in names if name and name != period]
+    answers = header.answers(rest) or rest
     published = form.ask(
         "columns",
         "Columns to publish, with commas between them",
         lambda answer: _among(listed(answer), rest),
-        rest[:_MOST_PROPOSED],
-        proposal=joined(rest) if len(rest) <= _MOST_PROPOSED else "",
+        answers[:_MOST_PROPOSED],
+        proposal=joined(answers) if len(answers) <= _MOST_PROPOSED else "",
     )
     attributes = attribute_names(published)
     sending.columns |= {column: name for column, name in attributes.items() if column != name}

@@ -94,10 +94,19 @@ def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
         ("case,person_no,month", "person_no"),
         ("resp,month", "resp"),
         ("Respondent No,Survey Month", "Respondent No"),
+        ("hidp,pno,pidp,sex", "pidp"),
+        ("pid,hid,syear", "pid"),
     ],
 )
 def test_columns_of_ids(names: str, ids: str) -> None:
     assert TableHeader(tuple(names.split(","))).person == ids
+
+
+def test_keys_of_households_and_design_weights_are_no_answers() -> None:
+    answers = ["household", "size", "weight", "wt", "family", "hours"]
+    others = ["hidp", "hid", "hh_id", "HouseholdID", "pweight", "design_weight", "h_wgt", "fnlwgt"]
+    names = [*answers, *others]
+    assert TableHeader(("pid", *names)).answers(names) == answers
 
 
 def test_a_part_of_a_list_with_a_comma_stands_in_quotes() -> None:
@@ -120,6 +129,7 @@ def test_a_part_of_a_list_with_a_comma_stands_in_quotes() -> None:
         ("id,age", ""),
         ("Respondent No,Survey Month", "Survey Month"),
         ("id,birth year", ""),
+        ("pid,month,syear", "syear"),
     ],
 )
 def test_the_column_of_periods(names: str, period: str) -> None:
