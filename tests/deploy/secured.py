@@ -23,6 +23,8 @@ SHARED = f"{QUICK} -XX:SharedArchiveFile={LIBS / 'classes.jsa'}"
 ACL_TOOL = Path(__file__).with_name("acl_tool.py")
 ACLS = "org.apache.kafka.tools.AclCommand"
 ARCHIVE = FOLDER / "acls.jsa"  # the classes of that command, which is called for each grant
+# Of Kafka's own topics, which have fifty each by default.
+FEW_PARTITIONS = "\noffsets.topic.num.partitions=1\ntransaction.state.log.num.partitions=4\n"
 PRIVATE, PUBLIC = "poverty-inside", "poverty"
 
 
@@ -53,6 +55,8 @@ class Secured:
         self._certificates()
         self._adapt("server.properties", "tls.properties")
         self._adapt("admin.properties")
+        with (self.folder / "server.properties").open("a") as properties:
+            properties.write(FEW_PARTITIONS)
         with (self.folder / "broker.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [HERE / "start.sh"], env=self.environment(), stdout=log, stderr=log
