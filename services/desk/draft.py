@@ -150,7 +150,7 @@ class _Declared:
         names = [column.name for column in self.columns]
         if link == HISTORIES:
             past = [{"of": n, "last": self.width} if self.width > 1 else n for n in names]
-            table = {"name": "people", "kind": "table", "every": self.width}
+            table = {"name": "people", "kind": "table", **self._whole_histories()}
             functions = {"derived": self.derived} if self.derived else {}
             return [{**table, "attributes": past, **functions}]
         window = {"kind": "window", "width": self.width, **rows}
@@ -164,6 +164,17 @@ class _Declared:
                 event = {"attribute": column.name, "event": [column.interest]}
                 releases.append({**totals, **event, **rows})
         return releases
+
+
+    def _whole_histories(self) -> Json:
+        """When tables of histories come, one after the other, so that the last has the last period.
+
+        Periods that are left over are the first ones.
+        """
+        left = self.periods.count % self.width
+        if not left:
+            return {"every": self.width}
+        return {"at": list(self.periods.labels[left + self.width - 1 :: self.width])}
 
 
 def drafted(source: Callable[[Form], SourceTable], answers: Mapping[str, str]) -> Draft:

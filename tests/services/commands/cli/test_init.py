@@ -389,6 +389,18 @@ def test_columns_are_linked_as_chosen(link, tmp_path, stream_dp, monkeypatch, ca
     assert "would not count" not in stream_dp(*sent_command(seen.out))
 
 
+@pytest.mark.parametrize(("count", "due"), [(6, [3, 6]), (7, [4, 7]), (5, [5]), (2, [2])])
+def test_the_last_table_of_histories_has_the_last_period(count, due, tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text("id,year,work,poor\n1,2015,yes,0\n1,2016,no,1\n")
+    monkeypatch.chdir(tmp_path)
+    lines = f"2015, {count}\n900\n\nyes,no\n0 to 1\nhistories\n\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert cli.main(["init", "t.csv"]) == 0
+    study, _ = load_study(tmp_path / "t.toml")
+    (table,) = study.batches
+    assert [*table.due(study.periods)] == due
+
+
 UNSEEN = {
     "First period": "2023M1, 12",
     "Number of persons": "5000",
