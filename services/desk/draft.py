@@ -165,7 +165,6 @@ class _Declared:
                 releases.append({**totals, **event, **rows})
         return releases
 
-
     def _whole_histories(self) -> Json:
         """When tables of histories come, one after the other, so that the last has the last period.
 
