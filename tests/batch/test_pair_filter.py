@@ -186,7 +186,7 @@ def test_rounds_of_picks_cost_rho_whatever_is_picked(data):
         assert (phase is None) == is_last
         if phase is not None:
             assert phase.rho == RHO - spent
-            phase = phase.judged(float(data.draw(st.booleans())), 0.5)
+            phase = phase.annealed(float(data.draw(st.booleans())), 0.5)
     assert spent == RHO
 
 

@@ -150,7 +150,7 @@ def test_rounds_end_and_spend_no_more_than_there_is(rho, rounds, picks, course):
         phase, last = phase.after(pairs, chosen), each
         if phase is None:
             break
-        phase = phase.judged(1.0 if learnt else 0.0, 0.5)
+        phase = phase.annealed(1.0 if learnt else 0.0, 0.5)
     assert spent <= rho
     assert phase is None or not full or len(course) < rounds
     if phase is None and full:
@@ -160,7 +160,7 @@ def test_rounds_end_and_spend_no_more_than_there_is(rho, rounds, picks, course):
 def test_noise_falls_to_half_where_a_round_taught_nothing():
     pairs = ranked_pairs(domain(2, 3, 4, 2))
     phase = picking_phase(pairs, Fraction(1), 40, 1)
-    taught, not_ = phase.judged(1.0, 0.9), phase.judged(0.9, 0.9)
+    taught, not_ = phase.annealed(1.0, 0.9), phase.annealed(0.9, 0.9)
     assert taught is phase
     for i, variance in phase.variances(pairs).items():
         assert not_.variances(pairs)[i] == variance / 4

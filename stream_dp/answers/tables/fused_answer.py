@@ -177,7 +177,7 @@ class FusedTables:
         last_weights, earlier_weights: of the last month's answer and of the earlier month's, each
             with those of its base.
         number: of the earlier month.
-        Returns None if a set of columns was not measured by then, if the difference of the own
+        Returns None if a set of columns was not measured by then, or if the difference of the own
         answers is more precise.
         """
         (weights, base), (earlier, base_then) = last_weights, earlier_weights
@@ -225,6 +225,7 @@ class FusedTables:
         return self._stated(own, share - old, variance)
 
     def _stated(self, own: Answer, value: float, variance: float) -> Fused | None:
+        """The fused answer with its error; None if the own answer is as precise."""
         error, own_error = math.sqrt(variance), own.standard_error
         assert own_error is not None
         if error >= own_error:  # by the noise in the number of people, which is not fused

@@ -98,7 +98,7 @@ class MatchPlan:
         return Choice(domain, self.release.rho)
 
     def _after_first(self, residuals: Residuals, people: int) -> PrivacyFilter:
-        """The filter after the first phase. residuals: of the compressed domain."""
+        """What the first phase has charged, as a filter on `residuals` of the compressed domain."""
         (phase,) = self.first.steps(people).phases
         assert isinstance(phase, Everything)
         after = phase.charged
@@ -198,7 +198,11 @@ class MatchPlan:
         return PeoplePlan(pairs, known, lambda people: steps, people)
 
     def by_default(self, domain: PeopleDomain, people: int) -> tuple[Residuals, Everything]:
-        """Pairs, and triples if the noise of the median triple is below NOISIEST."""
+        """What is measured at once without declared marginals, and its phase.
+
+        These are the default pairs. The default triples join them if the noise of the median triple
+        is below NOISIEST, as a total variation.
+        """
         triples = self.triples(domain)
         if triples:
             residuals, phase = self.pairs_and(domain, triples, people)
@@ -211,7 +215,10 @@ class MatchPlan:
     def at_once_phases(
         self, domain: PeopleDomain, people: int
     ) -> Iterator[tuple[str, Residuals, Everything]]:
-        """The phases of pairs if none is picked, with titles: alternatives, unless `repeats`."""
+        """By title, what is measured at once if no pair is picked, and its phase.
+
+        Only one of them takes place, by the noise; with `repeats` all do, one after the other.
+        """
         yield "pairs of columns", *self.pairs_and(domain, [], people)
         if triples := self.triples(domain):
             title = f"or pairs and triples, where the noise of triples is below {NOISIEST:g}"
@@ -220,7 +227,7 @@ class MatchPlan:
     def pairs_and(
         self, domain: PeopleDomain, triples: list[Columns], people: int
     ) -> tuple[Residuals, Everything]:
-        """The default pairs and some triples, all alike."""
+        """The default pairs and these triples, all of weight 1, and their phase."""
         return self.measured(domain, dict.fromkeys([*self.pairs, *triples], Fraction(1)), people)
 
     @cached_property

@@ -87,6 +87,9 @@ def ordered_numbers(
 ) -> dict[int, Codes]:
     """The codes of numbers by column, drawn again in rows whose numbers break an order.
 
+    The numbers that are there are bounds whose first and last number agree. Rows in which these
+    bounds break an order get new numbers, column by column, between the bounds of their bins.
+
     codes: (N, columns), which keep the rules.
     drawn: by column that is a number, (N,) the codes of the numbers.
     """

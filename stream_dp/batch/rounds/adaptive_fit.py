@@ -163,7 +163,7 @@ class Annealed(Picking):
         charged = self.charged(workload, picked)
         return replace(self, rho=charged.left, before=charged)
 
-    def judged(self, learnt: float, noise: float) -> Annealed:
+    def annealed(self, learnt: float, noise: float) -> Annealed:
         """The next rounds: their noise is half if a round taught no more than noise.
 
         learnt: how far the model's answers to what the round measured changed, in sum.
@@ -340,7 +340,7 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
             if isinstance(following, Annealed) and isinstance(phase, Annealed):
                 rows = workload.rows(chosen)
                 learnt = float(np.abs(model.answers(rows) - previous.answers(rows)).sum())
-                following = following.judged(learnt, _noise(workload, chosen, variances))
+                following = following.annealed(learnt, _noise(workload, chosen, variances))
         context.progress(number, max(method.rounds, number), error)
         phase = following
     return AdaptiveFit(
