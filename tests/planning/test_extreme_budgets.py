@@ -20,8 +20,8 @@ def studies(kind, rho):
     for relation in RELATIONS if synthesizer is None else synthesizer.relations:
         tables = study_of(kind)
         (release,) = tables["releases"]
-        # A table of people is published in each of the two periods.
-        total = 2 * rho if kind.family is Family.PEOPLE else rho
+        # Tables of people and households are published in each of the two periods.
+        total = 2 * rho if kind.family in (Family.PEOPLE, Family.GROUPS) else rho
         tables["study"] |= {"neighbours": relation, "rho": str(total)}
         release["rho"] = str(rho)
         if relation == "add_remove":
