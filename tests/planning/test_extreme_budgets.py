@@ -21,7 +21,7 @@ def studies(kind, rho):
         tables = study_of(kind)
         (release,) = tables["releases"]
         # Tables of people and households are published in each of the two periods.
-        total = 2 * rho if kind.family in (Family.PEOPLE, Family.GROUPS) else rho
+        total = 2 * rho if kind.family in (Family.PEOPLE, Family.HOUSEHOLDS) else rho
         tables["study"] |= {"neighbours": relation, "rho": str(total)}
         release["rho"] = str(rho)
         if relation == "add_remove":
