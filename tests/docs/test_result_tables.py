@@ -48,7 +48,14 @@ def imported(path, seen):
 
 # Their scripts import one that reads public data, and do not read them.
 SIMULATED = {
-    *("aims", "devices", "household-months", "households-relatives", "households-rules"),
+    *(
+        "aims",
+        "answers-rules",
+        "devices",
+        "household-months",
+        "households-relatives",
+        "households-rules",
+    ),
     *("people-columns", "people-dense", "people-many", "regressions-rules"),
 }
 ON_KAFKA = re.compile(r"running_broker|BROKER\b|distant_broker|\bCluster\b|\bPLACE\b|\bOTHERS\b")
