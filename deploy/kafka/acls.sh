@@ -20,7 +20,7 @@ set -eu
 
 side=${1:-both}
 private=$PREFIX
-reports=${REPORTS:-$PREFIX.reports}
+reports=${REPORTS:-$private.reports}
 public=${PUBLIC_PREFIX:-$PREFIX}
 producers=${PRODUCERS:-User:producer}
 releaser=${RELEASER:-User:releaser}
