@@ -228,8 +228,10 @@ _WEIGHT = re.compile(
     r"|(p|f|survey|svy|design|sampling|sample|person|final)_?(weights?|wt)"
 )
 PAIR = "+"  # between the columns of a group's key and a member's number
-_PERIOD = ("period", "month", "quarter", "year", "syear", "svyyear", "week", "date", "day")
-_PERIOD += ("wave", "time", "visit")
+_PERIOD = (
+    *("period", "month", "quarter", "year", "syear", "svyyear", "week", "date", "day"),
+    *("wave", "time", "visit"),
+)
 _BEFORE = re.compile(r"(survey|reference|ref|interview|report|reporting|observation)_")
 _YEARS = ("year", "syear", "svyyear")
 _WITHIN = ("month", "quarter", "week", "day")

@@ -160,6 +160,7 @@ class BatchRelease(HierarchyRelease):
 
     @property
     def fused(self) -> bool:
+        """Whether each data set also uses the measurements of those of earlier periods."""
         return "fuse" in self.data_set.settings and self.fuse is not False
 
     @property

@@ -272,7 +272,7 @@ def test_json_is_complete(evaluation: Evaluation) -> None:
             for name, value in vars(fields).items():
                 assert written[name] == (list(value) if isinstance(value, tuple) else value)
         assert data.keys() == vars(errors).keys()
-    assert values.keys() == {*vars(evaluation), "warning"}
+    assert values.keys() == {*vars(evaluation), "confidential", "warning"}
     assert pickle.loads(pickle.dumps(evaluation)) == evaluation  # noqa: S301
 
 
