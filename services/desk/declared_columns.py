@@ -154,7 +154,7 @@ class DeclaredColumn:
             raise UserError(
                 f"values: beside its range '{name}' may have whole numbers as codes, and None"
             )
-        bins = tuple(_equal_bins(points) if edges is None else edges)
+        bins = tuple(_round_bins(points) if edges is None else edges)
         told = codes if codes or special is not None else None
         return DeclaredColumn(name, points, empty, bins, told, points)
 
@@ -377,14 +377,25 @@ def _public_column(
     return DeclaredColumn(name, points, empty, bins, special, points)
 
 
-def _equal_bins(points: range) -> Iterable[int]:
-    """The edges of bins with about as many numbers each, and of a bin for 0 alone.
+def _round_bins(points: range) -> Iterable[int]:
+    """The edges of about 20 bins that begin at multiples of a round number, and of a bin for 0.
 
-    Hours and amounts are 0 far more often than any number next to it.
+    A range of ages is cut at 5, 10, 15. Hours and amounts are 0 far more often than any number next
+    to it. Less than half a bin at an end belongs to the next one.
     """
-    edges = {points[len(points) * i // BINS] for i in range(1, BINS)}
-    edges |= {number for number in (0, points.step) if number in points and 0 in points}
-    return sorted(edges - {points[0]})
+    length, step = len(points) * points.step, points.step
+    widths = [digit * 10**power for power in range(len(str(length))) for digit in (1, 2, 5)]
+    width = min(
+        (w for w in widths if w >= step),
+        key=lambda w: abs(math.log(length / w / BINS)),
+        default=step,
+    )
+    start, end = points[0], points[-1] + step
+    whole = range(start - start % width + width, end, width)
+    edges = {multiple + (start - multiple) % step for multiple in whole}
+    edges = {edge for edge in edges if 2 * min(edge - start, end - edge) >= width}
+    edges |= {number for number in (0, step) if number in points and 0 in points}
+    return sorted(edges - {start})
 
 
 _REMEDY = (

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import stream_dp
+from stream_dp.services.desk.declared_columns import DeclaredColumn
 
 N = 400
 RNG = np.random.default_rng(5)
@@ -162,6 +163,21 @@ def test_a_public_table_declares_the_domain():
         0 <= income < 10_000 and income % 100 == 0 for income in sample["income"].to_pylist()
     )
     assert fitted.answer("income=100..400", count=True).standard_error > 0
+
+
+@pytest.mark.parametrize(
+    ("ages", "edges"),
+    [
+        (range(16, 111), [*range(20, 106, 5)]),  # 110 alone belongs to the last bin
+        (range(18, 106), [*range(25, 101, 5)]),  # 18 and 19, to the first
+        (range(0, 98), [1, *range(5, 96, 5)]),
+        (range(-500, 501), [*range(-450, 0, 50), 0, 1, *range(50, 401, 50), 450]),
+        (range(0, 910, 7), [7, *(-(-m // 7) * 7 for m in range(50, 851, 50))]),
+        (range(65, 10**6), [*range(50_000, 10**6, 50_000)]),
+    ],
+)
+def test_bins_begin_at_round_numbers(ages, edges):
+    assert [*DeclaredColumn.of("a", ages).edges] == edges
 
 
 def hours_of(people):
