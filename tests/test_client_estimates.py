@@ -77,7 +77,7 @@ def test_the_last_period_is_the_default():
 def test_a_share_of_a_declared_number_of_rows_is_refused():
     study = employment_study("add_remove")
     alone = study.model_copy(update={"releases": study.releases[2:]})
-    with pytest.raises(UserError, match="private and not measured; ask for --count"):
+    with pytest.raises(UserError, match="private and not measured; ask for a count"):
         public_log(alone, Silent()).answer("declared", "total at-least 1")
     # Another release of the stream knows how many they are.
     share = EXACT["add_remove"].answer("declared", "total at-least 1", LABELS[0])
@@ -230,5 +230,5 @@ def test_a_share_without_anybody_is_refused():
     asked = public_log(study, SeededNoise(2), truth=TRUTH[:0])
     noisy = asked.release_at("full-time", LABELS[0]).measurements["value"][-1].as_py()
     source = asked if noisy <= 0 else public_log(study, SeededNoise(1), truth=TRUTH[:0])
-    with pytest.raises(UserError, match="not clearly positive; ask for --count"):
+    with pytest.raises(UserError, match="not clearly positive; ask for a count"):
         source.answer("full-time", "total at-least 1", LABELS[0])

@@ -411,7 +411,7 @@ class SizesAnswers(Answering):
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         if count is not None:
             raise UserError(
-                f"--share, --count: go with people; '{query.release}' is of sizes of places"
+                f"share, count: go with people; '{query.release}' is of sizes of places"
             )
         sizes, declared = self._log.sizes(query.release, query.period), self._log.study.places
         answer = sizes.answer(query.query, *(query.region or ()))
@@ -435,7 +435,7 @@ def _alone(answers: list[Answer]) -> JointAnswers:
     if len(answers) > 1:
         first, second = answers[:2]
         if first.query == second.query:
-            raise UserError("--minus: both answers are the same; name another period or region")
+            raise UserError("answers: both are the same; name another period or region")
         raise UserError(
             f"query '{second.query}': shares its noise with '{first.query}'; ask one by one"
         )
@@ -446,7 +446,7 @@ def _alone(answers: list[Answer]) -> JointAnswers:
 
 def _refuse_region(query: ReleaseQuery) -> None:
     if query.region is not None:
-        raise UserError(f"--region: goes with sizes; '{query.release}' is of none")
+        raise UserError(f"region: goes with sizes; '{query.release}' is of none")
 
 
 ANSWERING: Registry[Family, type[Answering]] = Registry(

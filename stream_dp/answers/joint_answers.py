@@ -45,7 +45,7 @@ from .linear_system import Answers
 from .measurement_blocks import Floats
 
 _CERTAIN = 1e-13  # of a share's variance without correlation: below it, a rounding of floats
-UNCLEAR = "share: the noisy number of people is not clearly positive; ask for --count"
+UNCLEAR = "share: the noisy number of people is not clearly positive; ask for a count"
 
 
 class ShareIntervals(NamedTuple):

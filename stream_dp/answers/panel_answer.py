@@ -37,7 +37,7 @@ from .query import (
 
 _TOGETHER = 32  # periods
 METHOD = "best linear unbiased"
-NO_PEOPLE = "share: the number of people is private and not measured; ask for --count"
+NO_PEOPLE = "share: the number of people is private and not measured; ask for a count"
 
 
 @dataclass(frozen=True, eq=False)

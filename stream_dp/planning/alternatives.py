@@ -64,9 +64,9 @@ class Goal:
         for name, number in (("error", self.error), ("quantile", self.quantile)):
             sound = isinstance(number, int | float | Fraction) and not isinstance(number, bool)
             if not sound or not 0 < number < math.inf:
-                raise UserError(f"--{name}: write a number above 0")
+                raise UserError(f"{name}: write a number above 0")
         if self.people is not None and (type(self.people) is not int or self.people < 1):
-            raise UserError("--people: write a whole number from 1 on")
+            raise UserError("people: write a whole number from 1 on")
 
     def worst(self, study: Study) -> float:
         """The largest half-width of the answers. Raises UserError."""
@@ -113,7 +113,7 @@ def needed_budget(study: Study, goal: Goal) -> NeededBudget:
         if error <= goal.error:
             return NeededBudget(scaled, error)
         factor *= Fraction(201, 200)
-    raise UserError(f"--error: {goal.error:g} is not reached by raising rho; ask for a larger one")
+    raise UserError(f"error: {goal.error:g} is not reached by raising rho; ask for a larger one")
 
 
 def _scaled(study: Study, factor: Fraction) -> Study:
@@ -123,7 +123,7 @@ def _scaled(study: Study, factor: Fraction) -> Study:
         rho = _rounded_up(release.rho * factor)
         if not _LEAST <= rho <= _MOST:
             raise UserError(
-                f"--error: release '{release.name}' would need rho = {float(rho):.3g}, outside"
+                f"error: release '{release.name}' would need rho = {float(rho):.3g}, outside"
                 f" {float(_LEAST):g} to {_MOST:g}"
             )
         releases.append(release.model_copy(update={"rho": rho}))
@@ -150,11 +150,11 @@ def study_over(study: Study, count: int) -> Study:
     """The study over `count` periods, at the same rho. Raises UserError for contradictions."""
     checked_study(study)
     if type(count) is not int or not 0 < count <= MOST_PERIODS:
-        raise UserError(f"--periods: write a number from 1 to {MOST_PERIODS}")
+        raise UserError(f"periods: write a number from 1 to {MOST_PERIODS}")
     longer = over_periods(study, count)
     faults = contradictions(longer)
     if faults:
-        raise UserError(f"--periods {count}: {line}" for line in faults)
+        raise UserError(f"periods {count}: {line}" for line in faults)
     plan_study(longer)
     return longer
 

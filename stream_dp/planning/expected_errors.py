@@ -64,7 +64,7 @@ class ExpectedError:
         if self.share is None:
             raise UserError(
                 f"release '{self.release}': the number of people is private, so an error of a share"
-                " needs an assumed one: --people N; or ask for --count"
+                " needs an assumed one; name the people, or ask for a count"
             )
         return self.share
 
@@ -124,7 +124,7 @@ def expected_errors(
     """
     declared = checked_study(study).release(name)
     if people is not None and (type(people) is not int or people < 1):
-        raise UserError("--people: write a whole number from 1 on")
+        raise UserError("people: write a whole number from 1 on")
     parsed = parsed_query(study, name, query)
     start, (first, last) = first_publication(study, declared), study.span(declared)
     needed = parsed.threshold if isinstance(parsed, TotalQuery) else parsed.width

@@ -124,7 +124,7 @@ def test_totals_of_a_joint_release_of_people_who_come_and_go():
 
 def test_totals_alone_of_a_stratum_are_shares_of_nobody_known():
     asked = exact([{**TOTALS, **CAP, "where": {"region": "n"}}], COMING, "poor where region=n")
-    with pytest.raises(UserError, match="private and not measured; ask for --count"):
+    with pytest.raises(UserError, match="private and not measured; ask for a count"):
         asked.answer("cumulative", "total at-least 1")
     assert asked.answer("cumulative", "total at-least 1", count=True).value > 0
 

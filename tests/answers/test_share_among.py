@@ -151,7 +151,7 @@ def test_a_share_among_nobody_is_refused_instead_of_an_unbounded_interval():
     nobody = np.zeros_like(POOR)
     study = log_of(Silent()).study
     log = public(study, {"poor": nobody}, SeededNoise(5))
-    with pytest.raises(UserError, match="not clearly positive; ask for --count"):
+    with pytest.raises(UserError, match="not clearly positive; ask for a count"):
         log.answer("pairs", "pattern 1 1 among pattern 1 ?")
     (answer,) = log.answers([("pairs", "pattern 1 1 among pattern 1 ?", None)]).answers
     assert answer.interval is None

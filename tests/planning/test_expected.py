@@ -68,7 +68,7 @@ def test_an_error_of_a_share_needs_a_number_of_people():
     study = employment_study("add_remove")
     assert all(row.share is None for row in expected_errors(study, "pairs", "work=full"))
     goal = Goal([("pairs", "work=full")], 0.1, 2.0)
-    with pytest.raises(UserError, match="assumed one: --people N"):
+    with pytest.raises(UserError, match="assumed one; name the people"):
         needed_budget(study, goal)
 
 
