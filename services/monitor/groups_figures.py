@@ -68,12 +68,12 @@ def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFi
 
 def _ranges(largest: int) -> list[tuple[int, int]]:
     """The sizes of every bar: single sizes if they fit, otherwise doubling ranges."""
-    if largest < _MOST_BARS:
+    if largest < _MOST_SIZES:
         return [(size, size) for size in range(largest + 1)]
     ranges = [(0, 0), (1, 1)]
     while ranges[-1][1] < largest:
         last = ranges[-1][1]
-        ranges.append((last + 1, 2 * last if len(ranges) < _MOST_BARS - 1 else largest))
+        ranges.append((last + 1, 2 * last if len(ranges) < _MOST_SIZES - 1 else largest))
     return ranges
 
 
@@ -126,8 +126,9 @@ def _interval(
     return low / region.total, high / region.total
 
 
-_MOST_BARS = 12  # of one column; the rest is one bar
-_MOST_ANSWERS = 200  # that a page estimates for its bars
+_MOST_SIZES = 12  # bars of sizes; the rest is one bar
+_MOST_BARS = 36  # of one column, which has all bins of a range by default; the rest is one bar
+_MOST_ANSWERS = 400  # that a page estimates for its bars
 
 
 @dataclass(frozen=True)
