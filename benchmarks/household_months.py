@@ -4,8 +4,8 @@ Twelve data sets of 8,000 simulated families at eps 1 in all (delta = 1e-9), `hp
 rounds, 20 components and queries about two attributes. Each month 2 % of the families are replaced
 by families of higher incomes, and in month 7 a tenth become childless tenants. In months 6, 7 and
 12 the data set is fitted with the data sets before it, and alone, at the same cost and with the
-same seed of the noise. In the other months the combined answers themselves select the marginals, without a
-mixture. Prints the largest and the mean error of the queries, in percentage points, as
+same seed of the noise. In the other months the combined answers themselves select the marginals,
+without a mixture. Prints the largest and the mean error of the queries, in percentage points, as
 `households.py` does, and the worst marginal of these queries: the root mean square error of the
 data set over that of the data set alone, over all seeds together. Marginals of groups and roles
 alone, which no report changes, do not count for it.
