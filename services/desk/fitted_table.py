@@ -302,6 +302,11 @@ def fit(
             raise UserError(
                 "domain_from, bins, special, rules, derived: are for one table; leave them out"
             )
+        if key is None or most is None:
+            raise UserError(
+                "key, most: with members, name the column of both tables that names a household,"
+                " and the number of members that one may have, such as key='household', most=8"
+            )
         of_groups, of_members = _split(values, table, members)
         return fit_tables(
             table,
