@@ -92,6 +92,7 @@ def failing_test(root: Path, tests: tuple[str, ...]) -> str | None:
         "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".jax-cache"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
         "COLUMNS": "300",
     }
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)

@@ -33,13 +33,14 @@ def fits():
 def test_rows_on_several_devices_have_the_numbers_of_one():
     here, devices = fits()
     assert devices == {1}
+    flags = os.environ.get("XLA_FLAGS", "")
     folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     done = run(
         __file__,
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(folders),
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES}",
+            "XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count={DEVICES}",
         },
     )
     assert done.returncode == 0, done.stderr
