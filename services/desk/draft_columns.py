@@ -158,9 +158,8 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether the values are too many to be counted one by one."""
-        return isinstance(self.values, range) and (
-            len(self.special) + len(self.values) > MOST_LISTED
-        )
+        count = len(self.special) + len(self.values)
+        return isinstance(self.values, range) and count > MOST_LISTED
 
     @property
     def base(self) -> str:
@@ -387,9 +386,8 @@ def is_complete(form: Form, table: SourceTable, layout: Layout, unit: str) -> bo
         f"Shall the study say that every {unit} answers in every period? Then nothing is paid for"
         " absence, and an answer that is absent later repeats the last one"
     )
-    choices = ("yes", "no")
-    chosen = form.choose("complete", question, choices, choices[not looks], confirmed=looks)
-    return chosen == "yes"
+    proposal = "yes" if looks else "no"
+    return form.choose("complete", question, ("yes", "no"), proposal, confirmed=looks) == "yes"
 
 
 def asked_columns(
