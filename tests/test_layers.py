@@ -157,7 +157,7 @@ FOLDERS = {
     "planning.plan": (
         [
             *("study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"),
-            *("study.period_gate", "planning.plan", "notebook_html"),
+            *("study.noisy_gate", "planning.plan", "notebook_html"),
         ],
         False,
     ),
@@ -391,7 +391,7 @@ def test_a_room_of_the_library_imports_what_lies_below_it(name):
         assert LIBRARY_ROOMS.index(other) <= floor, other
 
 
-@pytest.mark.parametrize("module", ["client_connections", "public_program"])
+@pytest.mark.parametrize("module", ["public_front", "public_program"])
 def test_the_public_monitor_can_open_no_confidential_log(module):
     """It has no module that knows where such a log is, or how to read it."""
     confidential = {f"stream_dp.{name}" for name in ("population", "batch")}

@@ -28,7 +28,7 @@ from stream_dp.privacy.noise import Draw, Measurements, NoiseSource, SeededNoise
 from stream_dp.release.arrow_parts import ipc_stream
 from stream_dp.study import DataSetRelease, Release, SizesRelease, Study
 from stream_dp.study.declared_sections import DeclaredPopulation
-from stream_dp.study.period_gate import GATE
+from stream_dp.study.noisy_gate import GATE
 
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.people_jobs import known_interactions, panels_of

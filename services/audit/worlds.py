@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream_dp.population.population import Population
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.group_releases import Groups
-from stream_dp.study.period_gate import period_gate
+from stream_dp.study.noisy_gate import noisy_gate
 
 from ..intake.group_tables import Members, PlacesTable, Roster
 from ..releaser.job_families import everybodys_tables
@@ -97,7 +97,7 @@ class Worlds:
 
     def __init__(self, study: Study, schedule: Mapping[DataSet, DataSetRelease], last: int) -> None:
         self.study, self.schedule, self.last = study, schedule, last
-        self.gate = period_gate(study)
+        self.gate = noisy_gate(study)
         size, most_others = study.size, _OTHERS if schedule else _OTHERS_OF_PANELS
         self.most = _OTHERS if size is None else max(1, size // 2, size - most_others)
         if schedule:

@@ -21,10 +21,10 @@ from stream_dp.log import address
 from stream_dp.study.field_types import NAME_PATTERN
 
 from .answer_limits import AnswerLimits
-from .client_connections import READY, public_monitor
 from .client_limits import Application, Limited, Message, Receive, Send, asset, refusal
 from .follower import Follower
 from .live_updates import Live
+from .public_front import READY, public_monitor
 from .render import STUDIES, render
 
 

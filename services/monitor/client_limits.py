@@ -1,7 +1,8 @@
 """Limits on slow, broken or hostile clients, around any application, and how requests are refused.
 
 Requests are short and few methods are allowed, answers have a deadline, connections that do not
-ask within a few seconds are closed, and every answer carries the headers that confine a page.
+ask within a few seconds are closed, and every answer carries the headers that confine a page. Too
+many requests at once are refused by the slots of `answer_limits.py`.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, s
 def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str, str]:
     """Follows public logs until the end of `stack`."""
     from .catalogue import is_folder, public_catalogue, public_sources, study_url
-    from .client_connections import public_monitor
     from .follower import Follower
+    from .public_front import public_monitor
     from .region_map import read_outlines
     from .serving import PublicProcess, public_zygote
 

@@ -30,7 +30,7 @@ from stream_dp.json_object import Json
 from stream_dp.log.log import LogError, Missing
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Charge
-from stream_dp.study.period_gate import GATE, period_gate
+from stream_dp.study.noisy_gate import GATE, noisy_gate
 
 from ..storage import journal, journal_checks
 from ..storage.deployment import Deployment
@@ -173,7 +173,7 @@ def _plan(plan: Plan, last: str | None) -> tuple[PlannedPeriod, ...]:
     """The planned charge of every period. last: the last closed period, whose charge was made."""
     periods, rows = plan.study.periods, []
     closed = 0 if last is None else periods.numbers[last]
-    gate = period_gate(plan.study)
+    gate = noisy_gate(plan.study)
     gates = () if gate is None else (Charge(GATE, 0, gate.rho),)
     for number, label in enumerate(periods.labels, 1):
         charges = "; ".join(

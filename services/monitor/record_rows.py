@@ -21,7 +21,7 @@ from stream_dp.release.published_tables import BatchCertificate
 from stream_dp.release.signatures import AuditStatement
 from stream_dp.study import Family
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
-from stream_dp.study.period_gate import GATE, period_gate
+from stream_dp.study.noisy_gate import GATE, noisy_gate
 
 from ..portals.description import published_facts
 from .charts import budget, wide_and_narrow
@@ -244,7 +244,7 @@ def budget_charts(public: PublicLog) -> tuple[Chart, ...]:
             if release.certificate.release == name:
                 charges[numbers[release.certificate.period] - 1] += float(release.certificate.rho)
         spent[name] = charges
-    if (gate := period_gate(public.study)) is not None:
+    if (gate := noisy_gate(public.study)) is not None:
         last = max((release.certificate.number for release in public.published), default=0)
         spent[GATE] = [float(gate.rho) * (n <= last) for n in range(1, len(labels) + 1)]
     epsilons = [""] * len(labels)

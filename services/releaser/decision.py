@@ -28,7 +28,7 @@ from stream_dp.release.published_panels import (
     panel_parts,
 )
 from stream_dp.study import Release, Study
-from stream_dp.study.period_gate import GATE, period_gate
+from stream_dp.study.noisy_gate import GATE, noisy_gate
 from stream_dp.study.topics import RELEASES
 
 from ..storage import journal
@@ -182,7 +182,7 @@ def decide_gate(
     number: the period.
     people: the true count. draw: its noise.
     """
-    gate = period_gate(study)
+    gate = noisy_gate(study)
     assert gate is not None
     noisy = people + int(draw.noise[0][0])
     entry = gate_entry(
@@ -366,7 +366,7 @@ def decide_weights(
 
 def _stated(study: Study, gate: GateHead | None) -> GateStatement | None:
     """The gate of a period in a certificate."""
-    declared = period_gate(study)
+    declared = noisy_gate(study)
     if declared is None:
         return None
     assert gate is not None

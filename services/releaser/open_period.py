@@ -23,7 +23,7 @@ from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.release.certificate import CertifiedLedger
 from stream_dp.study import Study
-from stream_dp.study.period_gate import gate_charges, period_gate
+from stream_dp.study.noisy_gate import gate_charges, noisy_gate
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, REPORTS
 
@@ -422,7 +422,7 @@ class PeriodReading:
 
     def _draw_gate(self, number: int, run: Recovered) -> None:
         """Charges, draws and commits the gate of a period."""
-        gate, at = period_gate(self.study), self.context.at
+        gate, at = noisy_gate(self.study), self.context.at
         assert gate is not None
         run.journal.require_decidable()
         run.ledger = run.ledger.charge(*gate_charges(self.study, run.ledger, number))

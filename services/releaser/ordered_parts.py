@@ -16,7 +16,7 @@ from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import CHANGED_INPUT
 from stream_dp.population.shapes.record_contents import ReadAs, SchemaUse
 from stream_dp.study import Study
-from stream_dp.study.period_gate import GATE
+from stream_dp.study.noisy_gate import GATE
 from stream_dp.study.topics import MANIFESTS, REPORTS
 
 from ..intake.markers import FoundMarkers

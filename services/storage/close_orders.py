@@ -33,7 +33,7 @@ from stream_dp.population.population import Population
 from stream_dp.population.population_parts import Counts, join_populations
 from stream_dp.population.shapes.record_contents import ReadAs
 from stream_dp.study import Study
-from stream_dp.study.period_gate import GATE
+from stream_dp.study.noisy_gate import GATE
 from stream_dp.study.topics import MANIFESTS, ORDERS
 
 from .file_stores import InvalidSeal

@@ -18,7 +18,7 @@ from stream_dp.log.log import Log, TopicInfo
 from stream_dp.log.message import Message, read_messages
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
-from stream_dp.study.period_gate import gate_charges
+from stream_dp.study.noisy_gate import gate_charges
 from stream_dp.study.topics import RELEASES
 
 from .journal import Entry, closes, gates, next_message, open_gate, reports_topic

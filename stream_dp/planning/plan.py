@@ -41,7 +41,7 @@ from stream_dp.study import (
 )
 from stream_dp.study.data_set_faults import event_warnings
 from stream_dp.study.families import DATA_SET_FAMILIES, Kind, Registry
-from stream_dp.study.period_gate import GATE, gate_charges, gate_facts, gate_warnings, gate_words
+from stream_dp.study.noisy_gate import GATE, gate_charges, gate_facts, gate_warnings, gate_words
 from stream_dp.study.study import checked_study
 
 # Tables of people whose phases follow from the study alone if the number of people is public.

@@ -20,7 +20,7 @@ from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.column_advice import function_advice
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, DeclaredRelease, Registry
-from stream_dp.study.period_gate import gate_words
+from stream_dp.study.noisy_gate import gate_words
 from stream_dp.study.plugins import package_words
 from stream_dp.study.structural_rules import rule_advice
 

@@ -28,7 +28,7 @@ from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import BatchRelease, EventsRelease
-from stream_dp.study.period_gate import PeriodGate, gate_charges
+from stream_dp.study.noisy_gate import NoisyGate, gate_charges
 
 _DataSets = frozenset[tuple[str, int]]  # releases with the numbers of periods
 
@@ -98,7 +98,7 @@ class GateStatement(BaseModel):
     held: Annotated[bool, Field(strict=True)]
 
     @classmethod
-    def of(cls, gate: PeriodGate, people: int) -> GateStatement:
+    def of(cls, gate: NoisyGate, people: int) -> GateStatement:
         return cls(
             people=people,
             least=gate.least,

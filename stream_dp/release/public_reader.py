@@ -21,7 +21,7 @@ from stream_dp.panel import Panel
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.field_types import ABSENT
-from stream_dp.study.period_gate import period_gate
+from stream_dp.study.noisy_gate import noisy_gate
 from stream_dp.study.period_texts import period_label
 from stream_dp.study.section_faults import contradictions
 
@@ -196,7 +196,7 @@ def _require_stated(study: Study, certificate: AnyCertificate, **expected: objec
 
 def _gate(study: Study, certificate: AnyCertificate) -> GateStatement | None:
     """The gate of a certificate's period, with the certificate's own noisy count."""
-    gate, stated = period_gate(study), certificate.gate
+    gate, stated = noisy_gate(study), certificate.gate
     if gate is None:
         return None
     return GateStatement.of(gate, 0 if stated is None else stated.people)

@@ -19,7 +19,7 @@ from stream_dp.log.message import Message, canonical, split_part
 from stream_dp.privacy.gaussian_epsilon import gaussian_epsilon
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
-from stream_dp.study.period_gate import period_gate
+from stream_dp.study.noisy_gate import noisy_gate
 
 from .certificate import Exact, base_certificate, refusal
 from .published_panels import bias_words, panel_noise, stated_errors
@@ -141,7 +141,7 @@ def panel_variances(study: Study, mechanisms: Mapping[str, AnyMechanism]) -> Ite
     for chosen in mechanisms.values():
         for t in range(1, chosen.horizon + 1):
             yield from (variance for variance, size in chosen.demand(t) if size)
-    if (gate := period_gate(study)) is not None:
+    if (gate := noisy_gate(study)) is not None:
         yield gate.variance
 
 

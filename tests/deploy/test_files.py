@@ -18,7 +18,7 @@ from kit.studies import SCHEDULE, toml_lines
 from stream_dp.log.kafka_clients import TIMEOUT
 from stream_dp.log.kafka_settings import FILE_VARIABLE
 from stream_dp.services.commands import cli
-from stream_dp.services.monitor.client_connections import READY
+from stream_dp.services.monitor.public_front import READY
 from stream_dp.services.releaser.metrics_listeners import ConfidentialMetrics, PublicMetrics
 from stream_dp.services.releaser.releaser_facts import Facts, InputFacts
 from stream_dp.study import Run

@@ -25,7 +25,7 @@ from stream_dp.privacy.noise import Draw
 from stream_dp.services.commands.cli import main
 from stream_dp.services.releaser import decision
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.study.period_gate import PeriodGate
+from stream_dp.study.noisy_gate import NoisyGate
 
 Vector = NDArray[np.int64]
 START = 1_609_459_200.0
@@ -92,7 +92,7 @@ def recorded_with_gates() -> Iterator[tuple[list[Vector], list[int]]]:
             return decide_gate(*arguments, people=people, **others)
 
         patch.setattr(decision, "decide_gate", noted)
-        patch.setattr(PeriodGate, "holds", lambda self, people: False)
+        patch.setattr(NoisyGate, "holds", lambda self, people: False)
         yield noises, gates
 
 

@@ -10,7 +10,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.gaussian_epsilon import gaussian_epsilon
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study.families import Kind
-from stream_dp.study.period_gate import period_gate
+from stream_dp.study.noisy_gate import noisy_gate
 
 # All noise is discrete Gaussian, and nothing is selected.
 GAUSSIAN = {"window", "cumulative", "joint", "independent", "sizes"}
@@ -38,7 +38,7 @@ def test_the_least_variance_is_that_of_panels_and_gate():
     periods = range(1, mechanism.horizon + 1)
     drawn = [v for t in periods for v, _ in mechanism.demand(t)]
     least = plan.proved.least_variance
-    assert least == min([*drawn, period_gate(study).variance])
+    assert least == min([*drawn, noisy_gate(study).variance])
     printed = plan.as_dict()
     assert printed["least_epsilon_total"] == str(gaussian_epsilon(study.rho, study.delta, least))
     assert float(printed["least_epsilon_total"]) < float(printed["epsilon_total"])

@@ -26,12 +26,12 @@ from stream_dp.services.releaser.decision import ChainEnd, decide_gate
 from stream_dp.services.storage.journal import Entry
 from stream_dp.services.storage.journal_heads import PeriodInput
 from stream_dp.study import Study
-from stream_dp.study.period_gate import (
+from stream_dp.study.noisy_gate import (
     GATE,
     gate_charges,
     gate_facts,
     gate_words,
-    period_gate,
+    noisy_gate,
     tail,
 )
 
@@ -110,7 +110,7 @@ def test_the_cost_is_the_exact_maximum_over_neighbours(setting: Setting) -> None
             assert max(changes) <= 1
             worst = [max(w, sum(changes[: n + 1])) for n, w in enumerate(worst)]
     assert worst == [1, 2, 3]
-    gate = period_gate(study)
+    gate = noisy_gate(study)
     assert gate is not None
     ledger = Ledger(study.rho)
     for number, squared in enumerate(worst, 1):
@@ -120,7 +120,7 @@ def test_the_cost_is_the_exact_maximum_over_neighbours(setting: Setting) -> None
 
 
 def test_the_divergence_of_neighbouring_counts_is_what_is_charged() -> None:
-    gate = period_gate(gated(SETTINGS[0]))
+    gate = noisy_gate(gated(SETTINGS[0]))
     assert gate is not None
     values = np.arange(-400, 401)
     log_weights = -(values**2) / (2 * float(gate.variance))
@@ -146,7 +146,7 @@ def test_the_gate_is_in_the_total_and_in_every_charge() -> None:
 def test_a_noisy_count_errs_as_stated(scale: Fraction) -> None:
     """It fails for noise of a scale that is 5 % off in either direction."""
     study, runs = gated(SETTINGS[0]), 15_000
-    gate = period_gate(study)
+    gate = noisy_gate(study)
     assert gate is not None
     source = DrawnAhead(Scaled(SeededNoise(3), scale), runs)
     start = ChainEnd(Entry(build_message(0, START, {}, [])), 0, START, CertifiedLedger.of(study))
@@ -178,7 +178,7 @@ def test_the_tail_of_wide_noise_goes_on_from_that_of_narrow_noise() -> None:
 def test_full_periods_are_held_as_often_as_the_plan_says() -> None:
     changes = {"gate": {"rho": "1/30", "least": "3/4", "expected": 20}}
     study, runs = gated(SETTINGS[0], **changes), 200_000
-    gate, facts = period_gate(study), gate_facts(study)
+    gate, facts = noisy_gate(study), gate_facts(study)
     assert gate is not None
     assert (gate.least, gate.expected, gate.variance) == (15, 20, 45)
     noise = SeededNoise(8).draw([(gate.variance, runs)]).noise[0]

@@ -28,7 +28,7 @@ from stream_dp.services.audit.audit import AuditResult, PreparedAudit
 from stream_dp.services.audit.histories import WorstPair
 from stream_dp.services.audit.study_runs import StudyRuns
 from stream_dp.study.families import Kind
-from stream_dp.study.period_gate import PeriodGate
+from stream_dp.study.noisy_gate import NoisyGate
 
 Patch = pytest.MonkeyPatch
 
@@ -133,7 +133,7 @@ def half_the_charges(patch: Patch) -> None:
 
 
 def loud_gate(patch: Patch) -> None:
-    patch.setattr(PeriodGate, "demand", property(lambda gate: ((gate.variance / 100, 1),)))
+    patch.setattr(NoisyGate, "demand", property(lambda gate: ((gate.variance / 100, 1),)))
 
 
 def one_release_of_a_stratum(patch: Patch) -> None:

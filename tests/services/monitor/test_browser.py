@@ -20,8 +20,8 @@ from test_figures import FIGURES
 
 from stream_dp.log.log import LogError, TopicInfo
 from stream_dp.services.commands import cli
-from stream_dp.services.monitor.client_connections import public_monitor
 from stream_dp.services.monitor.follower import Follower
+from stream_dp.services.monitor.public_front import public_monitor
 from stream_dp.services.monitor.serving import serve
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -118,7 +118,7 @@ def test_every_address_on_a_studys_pages_is_below_its_own(path: str) -> None:
 
 def test_pages_are_those_of_a_monitor_of_one_study() -> None:
     """But for the addresses on them."""
-    from stream_dp.services.monitor.client_connections import public_monitor
+    from stream_dp.services.monitor.public_front import public_monitor
 
     alone = public_monitor(follower_of(RECORDS, URL))
     front = '<a href="/">All studies</a>\n'

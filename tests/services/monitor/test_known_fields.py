@@ -11,8 +11,8 @@ from kit.hostile import drafts, sealed, sound
 from kit.monitors import ServedHere, follower_of
 
 from stream_dp.services.monitor import query_forms
-from stream_dp.services.monitor.client_connections import known_query, public_monitor
 from stream_dp.services.monitor.forks import Work
+from stream_dp.services.monitor.public_front import known_query, public_monitor
 
 TEMPLATES = Path(query_forms.__file__).parent / "templates"
 RECORDS = sealed(drafts(sound()))

@@ -13,9 +13,9 @@ from kit.hostile import drafts, sealed, sound
 from kit.monitors import Monitor, ServedHere, ask, connected, follower_of, monitor, wait_until
 
 from stream_dp.services.monitor.answer_limits import MOST_STREAMS, MOST_WAITING
-from stream_dp.services.monitor.client_connections import public_monitor
 from stream_dp.services.monitor.client_limits import MOST_CONNECTIONS
 from stream_dp.services.monitor.forks import Work
+from stream_dp.services.monitor.public_front import public_monitor
 
 RECORDS = sealed(drafts(sound()))
 

@@ -20,9 +20,9 @@ from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor import client_limits
 from stream_dp.services.monitor.answer_limits import AnswerCache
-from stream_dp.services.monitor.client_connections import public_monitor
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
+from stream_dp.services.monitor.public_front import public_monitor
 from stream_dp.studyfile import parse_study
 
 SENT = sound()

@@ -50,7 +50,7 @@ from stream_dp.services.storage.close_orders import (
 from stream_dp.services.storage.journal import gates, is_held
 from stream_dp.services.storage.journal_heads import CloseHead, GateHead
 from stream_dp.services.storage.snapshots import Snapshots
-from stream_dp.study.period_gate import GATE as CHARGED
+from stream_dp.study.noisy_gate import GATE as CHARGED
 from stream_dp.study.topics import ORDERS, RELEASES, REPORTS
 from stream_dp.studyfile import load_study
 

@@ -29,7 +29,7 @@ GATE = "[study.gate]"  # the name of its charges, which no release can have
 
 
 @dataclass(frozen=True)
-class PeriodGate:
+class NoisyGate:
     """The gate of every period.
 
     expected: the count of a full period.
@@ -56,7 +56,7 @@ class PeriodGate:
         return people < self.least
 
 
-def period_gate(study: Study) -> PeriodGate | None:
+def noisy_gate(study: Study) -> NoisyGate | None:
     """The gate of a study's periods, or None for a study without a gate.
 
     The smallest count is a declared part of the expected people, rounded up. Each period gets the
@@ -67,12 +67,12 @@ def period_gate(study: Study) -> PeriodGate | None:
         return None
     expected = gate.expected or study.size
     assert expected is not None  # a study without both contradicts itself
-    return PeriodGate(expected, math.ceil(gate.least * expected), gate.rho / study.periods.count)
+    return NoisyGate(expected, math.ceil(gate.least * expected), gate.rho / study.periods.count)
 
 
 def gate_charges(study: Study, ledger: Ledger, number: int) -> tuple[Charge, ...]:
     """The charges of the gate up to period `number` that a ledger does not have."""
-    gate = period_gate(study)
+    gate = noisy_gate(study)
     if gate is None:
         return ()
     charged = int(ledger.costs.get(GATE, Fraction(0)) / gate.rho)
@@ -111,7 +111,7 @@ def gate_facts(study: Study) -> dict[str, str | int | float]:
     false_alarm: that a period with the expected count is held.
     missed: that a period in which nobody answers who is known is closed.
     """
-    gate = period_gate(study)
+    gate = noisy_gate(study)
     assert gate is not None
     return {
         "expected": gate.expected,
@@ -127,7 +127,7 @@ def gate_facts(study: Study) -> dict[str, str | int | float]:
 
 def gate_words(study: Study) -> list[str]:
     """The gate in lines; none for a study without a gate."""
-    gate = period_gate(study)
+    gate = noisy_gate(study)
     if gate is None:
         return []
     facts, unit, total = gate_facts(study), study.unit, gate.rho * study.periods.count
