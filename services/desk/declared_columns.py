@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +30,7 @@ from stream_dp.release.published_tables import number_cells
 from stream_dp.study import Numbers, Scale, Study
 from stream_dp.study.call_arguments import Number, exact_delta
 from stream_dp.study.field_types import ABSENT, NAME_PATTERN, is_formula
-from stream_dp.study.scale import code_notice
+from stream_dp.study.scale import code_notice, round_bins
 from stream_dp.studyfile import parse_study
 
 # By the beginning of a key of a study file, the argument of a call.
@@ -93,7 +93,7 @@ def _argument(line: str) -> str:
 
 Values = Sequence[Any] | range  # of a column; None among them allows empty cells
 MOST_LISTED = 64  # whole numbers that are values of their own; more are cut into bins
-BINS = 20
+BINS = 20  # about, of a column whose edges are not declared
 LONGEST_ANSWER = 64
 
 
@@ -154,7 +154,7 @@ class DeclaredColumn:
             raise UserError(
                 f"values: beside its range '{name}' may have whole numbers as codes, and None"
             )
-        bins = tuple(_round_bins(points) if edges is None else edges)
+        bins = round_bins(points, BINS) if edges is None else tuple(edges)
         told = codes if codes or special is not None else None
         return DeclaredColumn(name, points, empty, bins, told, points)
 
@@ -375,27 +375,6 @@ def _public_column(
     ).tolist()
     bins = tuple(int(e) for e in edges if e > points[0])
     return DeclaredColumn(name, points, empty, bins, special, points)
-
-
-def _round_bins(points: range) -> Iterable[int]:
-    """The edges of about 20 bins that begin at multiples of a round number, and of a bin for 0.
-
-    A range of ages is cut at 5, 10, 15. Hours and amounts are 0 far more often than any number next
-    to it. Less than half a bin at an end belongs to the next one.
-    """
-    length, step = len(points) * points.step, points.step
-    widths = [digit * 10**power for power in range(len(str(length))) for digit in (1, 2, 5)]
-    width = min(
-        (w for w in widths if w >= step),
-        key=lambda w: abs(math.log(length / w / BINS)),
-        default=step,
-    )
-    start, end = points[0], points[-1] + step
-    whole = range(start - start % width + width, end, width)
-    edges = {multiple + (start - multiple) % step for multiple in whole}
-    edges = {edge for edge in edges if 2 * min(edge - start, end - edge) >= width}
-    edges |= {number for number in (0, step) if number in points and 0 in points}
-    return sorted(edges - {start})
 
 
 _REMEDY = (

@@ -6,6 +6,7 @@ The symbols of a number are computed and never listed, because there may be mill
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -174,6 +175,30 @@ def bin_fault(scale: Scale, bins: Sequence[int]) -> str | None:
         line = f"edges must be numbers of the scale above {scale.least}"
         return f"{line}, where the first bin begins" if bins[0] == scale.least else line
     return None
+
+
+def round_bins(points: range, count: int) -> tuple[int, ...]:
+    """The edges of about `count` bins that begin at multiples of a round number; a bin for 0.
+
+    A range of ages is cut at 5, 10, 15. Hours and amounts are 0 far more often than any number next
+    to it. Less than half a bin at an end belongs to the next one.
+
+    >>> round_bins(range(0, 100), 20)[:4]
+    (1, 5, 10, 15)
+    """
+    length, step = len(points) * points.step, points.step
+    widths = [digit * 10**power for power in range(len(str(length))) for digit in (1, 2, 5)]
+    width = min(
+        (w for w in widths if w >= step),
+        key=lambda w: abs(math.log(length / w / count)),
+        default=step,
+    )
+    start, end = points[0], points[-1] + step
+    whole = range(start - start % width + width, end, width)
+    edges = {multiple + (start - multiple) % step for multiple in whole}
+    edges = {edge for edge in edges if 2 * min(edge - start, end - edge) >= width}
+    edges |= {number for number in (0, step) if number in points and 0 in points}
+    return tuple(sorted(edges - {start}))
 
 
 _USUAL_CODE = re.compile(r"9+[789]")  # 97, 98, 99, 997, ...
