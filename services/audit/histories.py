@@ -197,15 +197,18 @@ def _random(cells: Sequence[Cell], rng: np.random.Generator) -> History:
 
 
 def _changed(cells: Sequence[Cell], pair: Pair, index: int) -> Iterator[Pair]:
-    """The pairs with another answer in a cell of the first history, or of the second."""
-    which, place = divmod(index, len(cells))
-    history = pair[which]
+    """The pairs with another answer in one cell of one history.
+
+    index: of the cell in the first history, or, from len(cells) on, in the second.
+    """
+    second, number = divmod(index, len(cells))
+    history = pair[second]
     if history is None:
         return
-    for option in range(len(cells[place].options)):
-        if option != history[place]:
-            other = (*history[:place], option, *history[place + 1 :])
-            yield (other, pair[1]) if which == 0 else (pair[0], other)
+    for option in range(len(cells[number].options)):
+        if option != history[number]:
+            other = (*history[:number], option, *history[number + 1 :])
+            yield (pair[0], other) if second else (other, pair[1])
 
 
 def random_people(cells: Sequence[Cell], number: int, name: str) -> dict[str, History]:

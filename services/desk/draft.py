@@ -146,6 +146,7 @@ class _Declared:
         )
 
     def _releases(self, link: str) -> list[Json]:
+        """The declared releases, for columns linked by HISTORIES, PRODUCT or SEPARATE."""
         rows = {"rows": self.people.size} if self.people.private else {}
         names = [column.name for column in self.columns]
         if link == HISTORIES:

@@ -329,7 +329,7 @@ def _require_answers(
 
 
 def _events(event: object) -> list[Any]:
-    """The values of an event."""
+    """The argument `event` as a list of values; by default 1 alone."""
     if event is None:
         return [1]
     several = isinstance(event, Sequence) and not isinstance(event, str)

@@ -160,7 +160,7 @@ def judge_tables(
     reported: whether a report of the faulty cells is written beside each table.
     tell: also called for each faulty cell.
     accept: called with the reading of each table; it may refuse the table with a UserError.
-    done: what the command does with tables, as the lines about a refused one say.
+    done: what the command does with tables, in the lines about a refused one, such as 'sent'.
 
     Raises UserError at the first table that cannot be read, whose header is doubtful, or that is
     faulty although `strict`.
@@ -193,13 +193,13 @@ def judge_tables(
             if counts:
                 report.keep()
         if strict and (judgement.faulty or judgement.strange):
-            raise UserError(_strictly(path, judgement, study, done))
+            raise UserError(_strict_refusal(path, judgement, study, done))
         if pair := several_people(path, judgement, layout, done):
             refused[path] = pair
         elif counts or (judgement.cells == 0 and empty):
             tables[path] = JudgedTable(judgement, report.path, report.problem)
         else:
-            refused[path] = _nothing(path, judgement, study, done)
+            refused[path] = _refusal(path, judgement, study, done)
         shapes.merge(judgement.shapes)
     return JudgedTables(tables, refused)
 
@@ -215,7 +215,7 @@ def _together(*listeners: FaultListener | None) -> FaultListener | None:
     return tell if called else None
 
 
-def _nothing(path: TableSource, judgement: Judgement, study: Study, done: str) -> list[str]:
+def _refusal(path: TableSource, judgement: Judgement, study: Study, done: str) -> list[str]:
     """The reasons for refusing a whole table, in lines."""
     if judgement.cells == 0:
         return [f"{path}: holds no values; nothing of it is {done}"]
@@ -223,7 +223,7 @@ def _nothing(path: TableSource, judgement: Judgement, study: Study, done: str) -
     return [*lines, *fault_advice(judgement, study), "rows count from 1 below the header"]
 
 
-def _strictly(path: TableSource, judgement: Judgement, study: Study, done: str) -> list[str]:
+def _strict_refusal(path: TableSource, judgement: Judgement, study: Study, done: str) -> list[str]:
     """The reasons for refusing a table under --strict, in lines."""
     return [
         *fault_table(str(path), judgement, f"nothing is {done}"),

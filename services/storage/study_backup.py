@@ -358,6 +358,8 @@ def _unchanged_segments(
 ) -> tuple[list[Segment], int]:
     """The segments of the previous backup that need no new copy, and the first offset after them.
 
+    A small last segment is copied again, together with the records after it.
+
     lowest: the first offset that the partition still has.
     """
     segments = [] if previous is None else previous.partition(topic, partition)

@@ -99,7 +99,7 @@ class StreamMeasurements:
     @cached_property
     def _counters(self) -> tuple[Sequence[Block], dict[Key, dict[int, EntryUnknowns]]]:
         counted = [r for r in self.releases if r.totals is not None]
-        return counter_blocks(counted, self.windows.entries + self.windows.there)
+        return counter_blocks(counted, self.windows.size)
 
     def answers(self, questions: Sequence[Question]) -> Answers:
         """The best answers to questions about any releases of the stream, at any periods."""
@@ -119,12 +119,15 @@ class StreamMeasurements:
         return self.system.errors(answers, data)
 
     def _data(self, noise: Sequence[Sequence[Floats]]) -> Floats:
-        """The data of all blocks with noise alone for measurements: (unknowns,)."""
+        """R^-1 A' D^-1 y of all blocks, (unknowns,), for measurements y that are noise alone.
+
+        noise: by release, the noise in each message.
+        """
         pairs = zip(self.releases, noise, strict=True)
         releases = [release.measuring(values) for release, values in pairs]
         entries, presence = self.windows.blocks([r for r in releases if r.window is not None])
-        start = self.windows.entries + self.windows.there
-        counters, _ = counter_blocks([r for r in releases if r.totals is not None], start)
+        counted = [r for r in releases if r.totals is not None]
+        counters, _ = counter_blocks(counted, self.windows.size)
         blocks: tuple[Block, ...] = (entries, presence, *counters)
         return np.concatenate([block.data for block in blocks])
 

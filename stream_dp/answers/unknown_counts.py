@@ -116,30 +116,38 @@ class WindowUnknowns:
         return (self.periods + 1) * self._codes
 
     @property
-    def there(self) -> int:
-        """The number of positions for sets of periods."""
+    def presences(self) -> int:
+        """The number of positions for people present, by sets of periods."""
         return 0 if self.blank is None else (self.periods + 1) * self._sets
+
+    @property
+    def size(self) -> int:
+        """The number of all positions of windows."""
+        return self.entries + self.presences
 
     def sum(self, weights: Floats) -> PatternSum:
         """weights @ the histogram of the last j symbols at a period: (q^j,).
 
         The histogram is the sum of h / |h|^2 times its entry, over the Helmert rows h. So an entry
-        has the coefficient h @ weights / |h|^2; of people present see the module.
+        has the coefficient h @ weights / |h|^2. People u_B, present at all periods of a set B, have
+        the coefficient sum over c within B of (-1)^(|B| - |c|) f(c), with f(c) the mean weight of
+        the patterns of people present at the periods c alone.
         """
         width = _digits(weights.size, self.q)
-        interactions = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
-        codes = np.flatnonzero(self._entry_codes(width) & _above(interactions, weights))
+        of_entries = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
+        codes = np.flatnonzero(self._entry_codes(width) & _above(of_entries, weights))
+        # Entry 0, the number of people, has one position for all periods.
         before, steps = self._entry_places(0, codes), np.where(codes > 0, self._codes, 0)
         if self.blank is None:
-            constant = interactions[0] * (self.people or 0)
-            return PatternSum(before, steps, interactions[codes], constant)
-        by_presence = _sums(self._presence(width), weights * self._shared(width), width)
-        on_sets = _differences(by_presence[:, None])[:, 0]
-        sets = np.flatnonzero(_above(on_sets, weights))
+            constant = of_entries[0] * (self.people or 0)
+            return PatternSum(before, steps, of_entries[codes], constant)
+        mean_weights = _sums(self._presence(width), weights * self._shared(width), width)
+        of_sets = _differences(mean_weights[:, None])[:, 0]
+        sets = np.flatnonzero(_above(of_sets, weights))
         return PatternSum(
             np.concatenate([before, self.entries + self._set_places(0, sets)]),
             np.concatenate([steps, np.full(sets.size, self._sets)]),
-            np.concatenate([interactions[codes], on_sets[sets]]),
+            np.concatenate([of_entries[codes], of_sets[sets]]),
             0.0,
         )
 
@@ -168,9 +176,11 @@ class WindowUnknowns:
             values.append(measured / np.sqrt(variances))
             offset += measured.size
         if not rows:
-            return BandedBlock(scipy.sparse.csr_array((0, self.there)), np.zeros(0))
+            return BandedBlock(scipy.sparse.csr_array((0, self.presences)), np.zeros(0))
         cells = np.concatenate(row), np.concatenate(column)
-        design = scipy.sparse.csr_array((np.concatenate(entry), cells), shape=(offset, self.there))
+        design = scipy.sparse.csr_array(
+            (np.concatenate(entry), cells), shape=(offset, self.presences)
+        )
         return BandedBlock(design, np.concatenate(values))
 
     def _measured_entries(

@@ -383,7 +383,11 @@ class Population:
     def _advance(
         self, name: str, slots: NDArray[np.int64], codes: NDArray[np.signedinteger]
     ) -> NDArray[np.unsignedinteger]:
-        """Applies cells with codes. Returns the code of an attribute for every slot."""
+        """Sets the codes of slots with a cell. Returns the attribute's code for every slot.
+
+        Another slot keeps its last code if the attribute carries or is fixed, and otherwise gets
+        the code of a person without an answer.
+        """
         attribute, last = self.study.attributes[name], self.columns[f"last {name}"]
         if attribute.carries or attribute.fixed:
             symbols = last.copy()

@@ -424,7 +424,10 @@ def _quoted(text: str) -> str:
 
 
 def _template(text: str) -> str:
-    """Returns the template of a text with one number beside a usual word, or an empty text."""
+    """Returns the template of a text with one number beside usual words, as `wave {}` of `wave 3`.
+
+    Returns an empty text for another text, whose words are not shown.
+    """
     pieces = _TOKENS.findall(text)
     numbers = [piece for piece in pieces if piece.isdecimal()]
     letters = [piece for piece in pieces if piece[0].isalpha()]

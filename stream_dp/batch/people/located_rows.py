@@ -100,7 +100,10 @@ class LocatedRows(Unasked):
         return People.of_answers(self.domain, rng.permutation(np.stack(columns, axis=1)))
 
     def _fitted(self) -> tuple[dict[str, NDArray[np.float32]], NDArray[np.float64]]:
-        """The parameters, and (K, values of all columns and projections) of the rows."""
+        """The parameters of the least loss that Adam reaches, and the rows' distributions.
+
+        The distributions, (K, values of all columns and projections), are those of `_ones`.
+        """
         goal, sigmas = self._goal, jnp.array(np.geomspace(*SIGMA, STEPS), jnp.float32)
         transform = optax.scale_by_adam(b2=0.99, eps=1e-12)
 

@@ -87,8 +87,8 @@ def ordered_numbers(
 ) -> dict[int, Codes]:
     """The codes of numbers by column, drawn again in rows whose numbers break an order.
 
-    The numbers that are there are bounds whose first and last number agree. Rows in which these
-    bounds break an order get new numbers, column by column, between the bounds of their bins.
+    Such a row gets new numbers, column by column: uniform between the bounds that its bins, the
+    orders and its new numbers so far leave.
 
     codes: (N, columns), which keep the rules.
     drawn: by column that is a number, (N,) the codes of the numbers.
@@ -100,19 +100,19 @@ def ordered_numbers(
     if not redrawn:
         return dict(drawn)
     cells = {c: column_cells(domain.columns[c].values, domain.numbers.get(c)) for c in used}
-    ranges = {c: number_ranges(cells[c])[codes[:, c]] for c in used}
-    now = {c: r.copy() for c, r in ranges.items()}
+    bin_ranges = {c: number_ranges(cells[c])[codes[:, c]] for c in used}
+    drawn_ranges = {c: r.copy() for c, r in bin_ranges.items()}  # from a number to itself
     for c in redrawn:
         points = domain.numbers[c].scale.points
-        is_number = ranges[c][:, 0] <= ranges[c][:, 1]
+        is_number = bin_ranges[c][:, 0] <= bin_ranges[c][:, 1]
         number = (points.start + points.step * result[c])[is_number]
-        now[c][is_number] = number[:, None]
-    rows = np.flatnonzero(_Bounds(now).broken(orders))
-    bounds = _Bounds({c: r[rows] for c, r in ranges.items()})
+        drawn_ranges[c][is_number] = number[:, None]
+    rows = np.flatnonzero(_Bounds(drawn_ranges).broken(orders))
+    bounds = _Bounds({c: r[rows] for c, r in bin_ranges.items()})
     for c in redrawn:
         bounds.tighten(orders)
         points, has_number = domain.numbers[c].scale.points, bounds.has_number[c]
-        first = -((points.start - bounds.least[c]) // points.step)
+        first = -((points.start - bounds.least[c]) // points.step)  # rounded up
         last = (bounds.most[c] - points.start) // points.step
         chosen = first + (rng.random(len(rows)) * (last - first + 1)).astype(np.int64)
         result[c][rows] = np.where(has_number, chosen, result[c][rows])

@@ -197,7 +197,10 @@ class TreeDual:
         return tuple(self.tree.sizes[c] for c in columns)
 
     def marginals(self, vector: Table) -> tuple[list[Table], float]:
-        """The marginals of the cliques of p in proportion to exp(sum t_A), and log Z."""
+        """The marginals of the cliques of p, in proportion to exp(sum of t_A), and log Z.
+
+        vector: (n,) the parameters t_A, set after set.
+        """
         potentials = [table.copy() for table in self.zeros]
         potentials = potentials or [np.zeros(shape) for shape in self.tree.shapes]
         for place in self._places:

@@ -254,7 +254,7 @@ class AdaptiveMethod(Generic[W, S]):
 
 
 def following_phases(workload: Planned, phases: Sequence[Phase]) -> NextPhase:
-    """The phases of a plan, one after the other, with the filter before rounds."""
+    """The phases of a plan in order; rounds get the privacy filter that earlier phases leave."""
 
     def phase(number: int, answers: NoisyAnswers) -> Phase | None:
         following = phases[number] if number < len(phases) else None

@@ -306,11 +306,10 @@ class CumulativeDesign:
     @property
     def rmse(self) -> float:
         """Root mean square error in theory over all cells (b, t) of the unbiased S_b at t."""
-        sums = [
-            placed.gains.sum() * exact_variance(placed.variance) for placed in self.placed_counters
-        ]
+        thresholds = self.placed_counters[: self.horizon]  # 1..T, without the number of people
+        sums = [placed.gains.sum() * exact_variance(placed.variance) for placed in thresholds]
         cells = self.horizon * (self.horizon + 1) / 2
-        return math.sqrt(float(np.sum(sums[: self.horizon])) / cells)
+        return math.sqrt(float(np.sum(sums)) / cells)
 
     @property
     def lower_bound_ratio(self) -> float | None:
