@@ -71,6 +71,15 @@ def test_long_columns_under_other_names(read):
     assert reports == [("ann", "2021-01", {"poverty": "1"})]
 
 
+@pytest.mark.parametrize("shown", ["pov\n(last week)", r"pov\n(last week)"])
+def test_a_header_with_a_line_break_is_named_as_it_is_or_as_it_is_shown(read, shown):
+    text = 'id,month,"pov\n(last week)"\np1,2021-02,1\n'
+    reports = read(text, person="id", period="month", columns={shown: "poverty"})
+    assert reports == read(
+        text.replace('"pov\n(last week)"', "poverty"), person="id", period="month"
+    )
+
+
 def test_text_stays_as_it_is(read):
     text = 'person,period,work\n007,2021-01,half  day\n1e3,2021-01,NA\nnull,2021-01,"a,b ""c"""\n'
     assert read(text) == [

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, visible
 from stream_dp.study import Study
 from stream_dp.study.group_releases import slot_attribute
 from stream_dp.study.id_forms import BLANKS
@@ -314,8 +314,13 @@ def _renamed(
     """Maps columns to the study's names. Returns the names and the faults of the renaming.
 
     A pattern applies to columns without a name of the study and without a renaming of their own.
+    A name with a line break is named as it is, or as a message shows it.
     """
-    columns, problems = layout.columns or {}, []
+    as_shown, problems = (
+        {visible(name): name for name in names} | {name: name for name in names},
+        [],
+    )
+    columns = {as_shown.get(name, name): meant for name, meant in (layout.columns or {}).items()}
     order = ColumnOrder(study.periods, texts, layout.languages)
     renamed = {name: columns.get(name, name) for name in names}
     study_names = study.attributes if layout.attribute is None else study.periods.numbers
