@@ -41,7 +41,6 @@ from stream_dp.errors import UserError
 from stream_dp.release.answer import LEVEL, QUANTILE, Answer, Interval, ReleaseQuery, Sampled
 from stream_dp.study.declared_sections import Sampling
 
-from .linear_system import Answers
 from .measurement_blocks import Floats
 
 _CERTAIN = 1e-13  # of a share's variance without correlation: below it, a rounding of floats
@@ -125,12 +124,6 @@ class Ratios:
         # A sum below 0 has no root: a share far outside of 0 to 1.
         reach = np.sqrt(np.where(squares < 0, np.nan, squares))
         return shares + (b - reach) / a, shares + (b + reach) / a
-
-
-def single_ratio(value: Answers, people: Answers) -> Ratios:
-    """The ratio of two single answers."""
-    together = float(value.covariance(people)[0, 0])
-    return Ratios.of(value.value, value.variance, people.value, people.variance, together)
 
 
 def fieller_ratio(ratio: Ratios, z: float) -> tuple[float, float, Interval]:

@@ -9,9 +9,9 @@ import itertools
 
 import numpy as np
 import pytest
-from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
+from kit.histories import OPEN, SIZE, Case, joint, single_ratio, study_of, totals, window
 
-from stream_dp.answers.joint_answers import fieller_ratio, single_ratio
+from stream_dp.answers.joint_answers import fieller_ratio
 from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
 from stream_dp.answers.query import TotalQuery, parse_query
 from stream_dp.errors import Inconsistent, UserError

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from kit.walks import when_present
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
+from stream_dp.answers.joint_answers import Ratios
 from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
 from stream_dp.answers.query import TotalQuery, parse_query
 from stream_dp.continual.mechanisms import mechanism
@@ -273,3 +274,9 @@ class Case:
 
 
 OPEN = {"values": (0, 1), "missing": "absent", "relation": "add_remove"}
+
+
+def single_ratio(value, people):
+    """The ratio of two single answers."""
+    together = float(value.covariance(people)[0, 0])
+    return Ratios.of(value.value, value.variance, people.value, people.variance, together)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
+from kit.histories import OPEN, SIZE, Case, joint, single_ratio, study_of, totals, window
 
-from stream_dp.answers.joint_answers import fieller_ratio, single_ratio
+from stream_dp.answers.joint_answers import fieller_ratio
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import LEVEL
 from stream_dp.release.answer import QUANTILE as REACH
