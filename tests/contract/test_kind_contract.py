@@ -1,19 +1,13 @@
 """Every kind of release keeps the contract, and a part that is left out is named."""
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from kit import kind_trial, run_results
+from kit import kind_contract
 from kit.kind_contract import CHECKS, FOLDER
+from kit.product_trial import first_faults
 
 from stream_dp.study.families import Family, Kind, Registry
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("part", list(CHECKS))
@@ -117,13 +111,8 @@ REDRAWN = (
 # By the part that a check is to name: what stands in a file of the new kind, and in its place.
 LEFT_OUT = {
     "nothing": ("", ""),
-    "table, a field": ('            about="A synthesizer for a trial.",\n', ""),
-    "about": ("A synthesizer for a trial.", ""),
-    "title": ("a mechanism for a trial", ""),
-    "relations": ('relations=("replace_in_place",)', "relations=()"),
     "fit": (MODULE, ""),
     "fit, its function": ("def fit_tried", "def fit_others"),
-    "settings": ("settings=()", 'settings=("spread",)'),
     "planned": ("def planned_tried", "def planned_others"),
     "planned, half of it": (
         "(study, release)\n\n\ndef fit",
@@ -135,7 +124,6 @@ LEFT_OUT = {
         "    return replace(fit_independent(hierarchy, release, context), title='another')",
     ),
     "replay": REDRAWN,
-    "answers": ("Measured.MARGINALS", "Measured.RESIDUALS"),
     "phases, done": (
         "    return planned_independent(study, release)",
         "    from dataclasses import replace\n"
@@ -144,6 +132,13 @@ LEFT_OUT = {
         "    halves = [replace(phase, rho=phase.rho / 2) for phase in plan.phases * 2]\n"
         "    return FitPlan(plan.titles, lambda: halves)",
     ),
+    # In the table, with which the product is loaded anew.
+    "table, a field": ('            about="A synthesizer for a trial.",\n', ""),
+    "about": ("A synthesizer for a trial.", ""),
+    "title": ("a mechanism for a trial", ""),
+    "relations": ('relations=("replace_in_place",)', "relations=()"),
+    "settings": ("settings=()", 'settings=("spread",)'),
+    "answers": ("Measured.MARGINALS", "Measured.RESIDUALS"),
     "keys, done": ("settings=()", 'settings=("ways",)'),
 }
 # False announcements of the kind of people: what a fit never does, by the part that is to fail.
@@ -176,31 +171,12 @@ def product_with(folder, replaced, by, room="groups", member=MEMBER, module=MODU
     return folder
 
 
-def first_faults(folders):
-    """The first fault that the contract finds in each product."""
-    paths = [ROOT / "tests", ROOT / "docs" / "writer"]
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", kind_trial.__name__, "tried", *map(str, folders)],
-        # No results of the product itself.
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, paths)),
-            run_results.FOLDER: "",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return map(json.loads, done.stdout.splitlines())
-
-
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory):
     """By part that was left out, the first fault that the contract finds."""
     base = tmp_path_factory.mktemp("trial")
     folders = [product_with(base / part, *change) for part, change in LEFT_OUT.items()]
-    return dict(zip(LEFT_OUT, first_faults(folders), strict=True))
+    return dict(zip(LEFT_OUT, first_faults(kind_contract.__name__, "tried", folders), strict=True))
 
 
 def test_a_kind_touches_two_files(trial):
@@ -219,6 +195,8 @@ def test_a_false_announcement_is_named(tmp_path):
     """A kind of people announces mechanisms, charges or panels that its fit does not know."""
     of_people = {"room": "people", "member": OF_PEOPLE, "module": MODULE_OF_PEOPLE}
     folders = [product_with(tmp_path / part, *FALSE[part], **of_people) for part in FALSE]
-    for part, fault in zip(FALSE, first_faults(folders), strict=True):
+    for part, fault in zip(
+        FALSE, first_faults(kind_contract.__name__, "tried", folders), strict=True
+    ):
         named = "nothing" if fault is None else fault[0]
         assert named == part.partition(":")[0], fault

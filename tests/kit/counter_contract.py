@@ -304,3 +304,9 @@ def nameless() -> tuple[str, str] | None:
     for name in sorted(modules() - {module_name(kind) for kind in CounterKind}):
         return "CounterKind", f"{name}.py has a METHOD: add a member to `CounterKind`"
     return None
+
+
+def first_fault_of(name: str) -> tuple[str, str] | None:
+    """The first fault of the kind with this name, or of a module that no kind names."""
+    named = [kind for kind in CounterKind if kind.value == name]
+    return first_fault(named[0]) if named else nameless()

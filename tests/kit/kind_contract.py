@@ -246,3 +246,8 @@ def first_fault(kind: Kind) -> tuple[str, str] | None:
         except Exception as error:  # whatever a missing part leads to
             return part, str(error)
     return None
+
+
+def first_fault_of(name: str) -> tuple[str, str] | None:
+    """The first fault of the kind with this name."""
+    return first_fault(Kind(name))
