@@ -16,7 +16,7 @@ from stream_dp.answers.tables.conjunction import example_conjunctions, parse_con
 from stream_dp.answers.tables.linear_thresholds import reduced
 from stream_dp.answers.tables.people_counts import count_weights
 from stream_dp.answers.tables.regression import regress
-from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, Conjunctions
+from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, NOT_MEASURED, Conjunctions
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.people.projections import declared_projections, linear_residuals, widened
 from stream_dp.batch.people.residual_counts import residual
@@ -158,21 +158,35 @@ def test_of_two_histograms_the_more_precise_answers():
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("query", "why"),
     [
-        "3*n-1-pay <= 0",  # another threshold
-        "n-1-pay <= 0",  # another sum
-        "pay <= 10",  # within a bin
-        "3*n-1-pay <= -10 & pay=0..20",  # never measured together
+        ("3*n-1-pay <= 0", NOT_MEASURED),  # another threshold
+        ("n-1-pay <= 0", NOT_MEASURED),  # another sum
+        ("3*n-1-pay <= -10 & pay=0..20", NOT_MEASURED),  # never measured together
+        ("pay <= 10", "pay <= 10 divides the bin 0..20; the nearest to divide none: pay <= 20"),
+        (
+            "n-1=-10..4",
+            "n-1 > -12 divides the bin -20..-2; the nearest to divide none: n-1 > -2",
+        ),
+        (
+            "n-1=0..3",
+            "n-1 <= 2 divides the bin 0..4; the nearest to divide none: n-1 <= -2, n-1 <= 4",
+        ),
+        (
+            "sex=m among pay >= 70",
+            "pay > 60 divides the bin 60..90; the nearest to divide none: pay > 50",
+        ),
     ],
 )
-def test_what_is_not_measured_is_the_records_own_answer(query):
+def test_what_is_not_measured_is_the_records_own_answer_and_says_why(query, why):
     tables, _ = table(1.0)
     answer = Conjunctions(tables).answer(query, count=True)
     assert (answer.method, answer.standard_error, answer.interval) == (NO_ERROR, None, None)
-    assert answer.value == answer.synthetic > 0
-    with pytest.raises(UserError, match="no measurement says how far off"):
+    assert (answer.value, answer.reason) == (answer.synthetic, why)
+    assert answer.value > 0
+    with pytest.raises(UserError) as refused:
         Conjunctions(tables).joint([query], count=True)
+    assert refused.value.lines == (f"query '{answer.query}': {why}",)
 
 
 @pytest.mark.parametrize("moves", [False, True])
@@ -217,6 +231,8 @@ def test_answers_together_share_their_noise():
 
 SEX = "'sex' has listed values: write some of them, such as 'sex=A|B'; numbers are n-1, pay"
 REFUSED = [
+    ("pay=40", "pay was counted in bins: '40' is in pay=30..50"),
+    ("pay=95", "'95' is no value of pay; they are"),
     ("pay=77..5", "'77..5' is no value of pay; they are"),
     ("sex <= 3", SEX),
     ("2*pay + sex <= 3", SEX),

@@ -328,8 +328,21 @@ def _codes(text: str, name: str, value: str, values: Sequence[Value]) -> tuple[i
             numbers = [value for value in values if isinstance(value, int)]
             ranged = {code_of[str(x)] for x in numbers if int(ends[1]) <= x <= int(ends[2])}
         if word not in code_of and not ranged:
+            if bin_label := _bin_with(word, values):
+                fault = f"{name} was counted in bins: '{word}' is in {name}={bin_label}"
+                raise UserError(f"query '{text}': {fault}")
             shown = ", ".join([*code_of][:20]) + (", ..." if len(code_of) > 20 else "")
             fault = f"'{word}' is no value of {name}; they are {shown}{nearest(word, code_of)}"
             raise UserError(f"query '{text}': {fault}")
         codes |= {code_of[word]} if word in code_of else ranged
     return tuple(sorted(codes))
+
+
+def _bin_with(word: str, values: Sequence[Value]) -> str | None:
+    """The label of the bin of a number that is none of the values."""
+    if re.fullmatch("-?[0-9]{1,18}", word):
+        for value in values:
+            ends = _RANGE.fullmatch(str(value))
+            if ends is not None and int(ends[1]) <= int(word) <= int(ends[2]):
+                return str(value)
+    return None

@@ -12,6 +12,7 @@ of its thresholds is the same k; its cells on one side are the answer.
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
@@ -71,6 +72,17 @@ class LinearThreshold:
                     upper = same.exceeds != self.exceeds
                     cells = range(len(ends) + 1)
                     yield column, tuple(cells[position + 1 :] if upper else cells[: position + 1])
+
+    def divided_bin(self, published: PublishedTables) -> str | None:
+        """The bin with numbers of both sides of a bound, and the nearest bounds between bins."""
+        name = self.weights[0][0]
+        ends = _histograms(published)[name].ends
+        if len(self.weights) > 1 or not ends or any(self.measurable(published)):
+            return None
+        at, sign = bisect(ends, self.bound), ">" if self.exceeds else "<="
+        divided = published.columns["people"][name][at]
+        nearest_ends = ", ".join(f"{name} {sign} {end}" for end in ends[max(0, at - 1) : at + 1])
+        return f"{self.text} divides the bin {divided}; the nearest to divide none: {nearest_ends}"
 
 
 def parse_threshold(text: str, term: str, published: PublishedTables) -> LinearThreshold | None:

@@ -103,7 +103,7 @@ class Conjunctions:
             query, among = self.asked(text, count=count)
             measured, total = self.measured(query), self.total(query, among)
             if measured is None or total is None:
-                raise UserError(f"query '{query.text}': {NOT_MEASURED}")
+                raise UserError(f"query '{query.text}': {self._unmeasured(query, among)}")
             weights.append(measured)
             totals.append(total)
         answers = tuple(self.answer(text, count=count) for text in queries)
@@ -129,7 +129,8 @@ class Conjunctions:
         synthetic = matching_rows(query, published) / (1 if count else rows)
         weights, sampled = self.measured(query), None
         unit = published.noun(query.table)
-        value, error, interval, method, reason = synthetic, None, None, NO_ERROR, NOT_MEASURED
+        value, error, interval, method = synthetic, None, None, NO_ERROR
+        reason = self._unmeasured(query, among)
         total = self.total(query, among)
         if weights is not None and total is not None:
             value, error, interval = _measured(weights, total, published, count)
@@ -165,6 +166,12 @@ class Conjunctions:
             synthetic=synthetic,
             sampled=sampled,
         )
+
+    def _unmeasured(self, query: Conjunction, among: Conjunction | None) -> str:
+        """Why a query without weights has no error, in words."""
+        bounds_of_numbers = (*query.linear, *(among.linear if among is not None else ()))
+        divided = (threshold.divided_bin(self.published) for threshold in bounds_of_numbers)
+        return next(filter(None, divided), NOT_MEASURED)
 
     def _method(self, query: Conjunction, weights: Weights) -> str:
         """How an answer from measurements was computed, in words."""
