@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# In a process of its own, as users run them: they import what warns.
+from . import fork_server
+
+# In a process of its own: they import what warns.
 _PROGRAM = """
-import itertools, json, logging, sys
+import json, sys
 import frictionless, mlcroissant
+from kit.json_schemas import library
+library()
 found = {}
 for folder in sys.argv[1:]:
     data = mlcroissant.Dataset(jsonld=f"{folder}/croissant.json")
@@ -37,8 +40,8 @@ def validated(folders: Sequence[Path]) -> dict[str, Any]:
 
     Raises AssertionError for a description that cannot be read.
     """
-    command = [sys.executable, "-c", _PROGRAM, *map(str, folders)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(fork_server.TESTS)}
+    done = fork_server.run("-c", _PROGRAM, *folders, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
