@@ -23,7 +23,7 @@ from functools import cached_property
 from stream_dp.errors import Inconsistent
 from stream_dp.json_object import Json
 
-from .log import NEVER, Headers, Log, Record, Stored, TopicInfo
+from .log import NEVER, Headers, Log, Record, Stored, TopicInfo, stop_following
 from .signing import SigningKey
 
 # Room for headers and framing under the log's limit for a record.
@@ -324,6 +324,8 @@ def read_parts(log: Log, topic: str, message: Message, label: str) -> Message:
                 break
         if batch.at_end:
             break
+    else:
+        stop_following(log, topic)
     contents = tuple((part_name(record), record.value or b"") for record in records[:-1])
     if (
         not records
@@ -401,6 +403,8 @@ def _records(log: Log, topic: str, first: int, end: int) -> list[Stored]:
         position = batch.next[0]
         if batch.at_end:
             break
+    else:
+        stop_following(log, topic)
     return records
 
 
