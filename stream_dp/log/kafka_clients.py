@@ -251,6 +251,8 @@ class ClusterAdmin:
             try:
                 answer = request(self._client, seconds)
             except (KafkaException, TimeoutError) as error:
+                # Its frames would keep the client alive, as long as somebody keeps our error.
+                error.__traceback__ = None
                 late = clock_module.monotonic() > deadline
                 self._require_trust(late or (seconds > _FIRST and not self._answered))
                 if late or not (is_transient(error) or error.args[0].code() in _DISTRUST):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import Future
 from typing import Any
 
@@ -131,3 +132,16 @@ def test_a_lasting_refusal_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(Forbidden, match=f"^kafka: no right to see topic '{TOPIC}'; grant Describe"):
         asked(monkeypatch, cluster)
     assert cluster.calls == [1]
+
+
+def test_an_error_that_is_kept_does_not_keep_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that lives on would seek connections, ten a second, until a collection of cycles."""
+    cluster = Cluster(failed(KafkaError.INVALID_REQUEST))
+    clients = [cluster]
+    monkeypatch.setattr(kafka_clients, "new_client", lambda kind, settings: clients.pop())
+    admin, client = ClusterAdmin({"bootstrap.servers": "x:1"}), weakref.ref(cluster)
+    del cluster
+    with pytest.raises(LogError) as kept:
+        admin.ask("kafka: no answer", lambda c, seconds: c.request(c, seconds), [TOPIC])
+    admin.close()
+    assert client() is None, kept
