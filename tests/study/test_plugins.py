@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from kit import fork_server
 
 import stream_dp
 from stream_dp.study import CounterKind, Kind, plugins
@@ -28,7 +29,8 @@ STUDY = {
 }
 TOTALS = {"name": "totals", "kind": "cumulative", "attribute": "work", "event": ["yes"], "rho": 1}
 RUN = """
-import sys
+import sys, warnings
+warnings.simplefilter("error")
 from stream_dp.services.commands.cli import main
 for command in (
     "check homes.toml",
@@ -58,14 +60,8 @@ def test_the_example_is_installed_checked_and_run(tmp_path):
     shutil.copy(EXAMPLE / "homes.toml", tmp_path)
     for name, text in TABLES.items():
         (tmp_path / name).write_text(text, "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", RUN],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = fork_server.run("-c", RUN, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     _, check, *_, verify, releases = done.stdout.split("COMMAND\n")
     assert " ".join(check.split()).count("package own-mechanism, whose author answers for the") == 2
