@@ -54,6 +54,8 @@ def study_of(kind: Kind) -> dict[str, object]:
         study["releases"][0] |= {"first": "2/3"}  # type: ignore[index]
     if synthesizer is not None and "per_round" in synthesizer.settings:
         study["releases"][0] |= {"rounds": 1, "per_round": 1}  # type: ignore[index]
+    if kind.value.startswith("hpd-"):
+        study["releases"][0] |= {"rows": 50}  # type: ignore[index]
     if kind.family is Family.HOUSEHOLDS:
         study["groups"] = HOUSEHOLDS
     if kind.family is Family.EVENTS:
