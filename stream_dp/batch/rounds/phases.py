@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import lcm
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -29,8 +30,19 @@ _BITS = 256  # of a scale that is not rounded; a longer one keeps 96
 
 
 def total(precisions: Mapping[K, Fraction], changes: Mapping[K, Fraction]) -> Fraction:
-    """The sum of precision times squared change."""
-    return sum((p * changes.get(k, Fraction(0)) for k, p in precisions.items()), Fraction(0))
+    """The sum of precision times squared change, over a common denominator."""
+    numerator, denominator = 0, 1
+    for key, precision in precisions.items():
+        if change := changes.get(key):
+            top = precision.numerator * change.numerator
+            bottom = precision.denominator * change.denominator
+            if bottom != denominator:
+                common = lcm(bottom, denominator)
+                top *= common // bottom
+                numerator *= common // denominator
+                denominator = common
+            numerator += top
+    return Fraction(numerator, denominator)
 
 
 def with_precisions(
