@@ -115,9 +115,19 @@ def in_scheme(seen: Seen, scheme: str) -> None:
 
 @pytest.fixture(scope="module")
 def shared(browser: Any) -> Iterator[Seen]:
-    """One page for all addresses that are only looked at."""
-    with Seen(browser) as seen:
-        yield seen
+    """One page for all addresses: another one starts processes and compiles for a second."""
+    with Seen(browser) as page:
+        yield page
+
+
+@pytest.fixture
+def seen(shared: Seen) -> Iterator[Seen]:
+    """The one page, as a new one is."""
+    shared.page.set_viewport_size({"width": SIZES[-1], "height": 900})
+    shared.page.emulate_media(color_scheme="light")
+    shared.said.clear()
+    yield shared
+    shared.page.goto("about:blank")  # nothing goes on in it
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -220,47 +230,45 @@ def test_every_chart_has_words_and_a_table_behind_it(
         assert table.first.locator("tbody tr").count() > 0
 
 
-def test_a_question_is_asked_by_keyboard_alone(served: Monitor, browser: Any) -> None:
-    with Seen(browser) as seen:
-        page = seen.page
-        page.goto(served.url + "/release/pairs")
+def test_a_question_is_asked_by_keyboard_alone(served: Monitor, seen: Seen) -> None:
+    page = seen.page
+    page.goto(served.url + "/release/pairs")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    for _ in range(60):
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-        page.keyboard.press("Enter")
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-            assert outline != "none"
-            if page.evaluate("document.activeElement.name") == "words":
-                break
-        page.keyboard.type("pattern no ?")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/release/pairs?q=pattern+no+%3F")
-        assert page.locator(".query").text_content() == "pattern no ?"
-        assert seen.said == []
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+        if page.evaluate("document.activeElement.name") == "words":
+            break
+    page.keyboard.type("pattern no ?")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/release/pairs?q=pattern+no+%3F")
+    assert page.locator(".query").text_content() == "pattern no ?"
+    assert seen.said == []
 
 
-def test_the_builder_gives_an_address_that_can_be_shared(served: Monitor, browser: Any) -> None:
-    with Seen(browser) as seen:
-        page = seen.page
-        page.goto(served.url + "/release/pairs")
-        form = page.locator("form").first
-        form.locator("[name=form]").select_option("consecutive")
-        form.locator("[name=need]").fill("2")
-        form.locator("[name=value]").select_option("half day")
-        form.locator("button").click()
-        page.wait_for_url("**/release/pairs?q=*")
-        assert page.locator(".query").text_content() == "consecutive 2 of last 2 'work=half day'"
-        shared = page.locator(".share code").first.text_content()
-        answer = page.locator(".answer").text_content()
-        page.goto(served.url + shared)
-        assert page.locator(".answer").text_content() == answer
+def test_the_builder_gives_an_address_that_can_be_shared(served: Monitor, seen: Seen) -> None:
+    page = seen.page
+    page.goto(served.url + "/release/pairs")
+    form = page.locator("form").first
+    form.locator("[name=form]").select_option("consecutive")
+    form.locator("[name=need]").fill("2")
+    form.locator("[name=value]").select_option("half day")
+    form.locator("button").click()
+    page.wait_for_url("**/release/pairs?q=*")
+    assert page.locator(".query").text_content() == "consecutive 2 of last 2 'work=half day'"
+    shared = page.locator(".share code").first.text_content()
+    answer = page.locator(".answer").text_content()
+    page.goto(served.url + shared)
+    assert page.locator(".answer").text_content() == answer
 
 
-def test_a_release_appears_by_itself(tmp_path: Path, browser: Any) -> None:
+def test_a_release_appears_by_itself(tmp_path: Path, seen: Seen) -> None:
     messages, path = sound(), tmp_path / "growing.db"
     publish(path, messages[:-4])
-    with monitor(f"sqlite:{path}") as one, Seen(browser) as seen:
+    with monitor(f"sqlite:{path}") as one:
         page = seen.page
         page.goto(one.url + "/verify")
         last = f".hash >> text={messages[-1].hash} >> nth=0"
@@ -283,7 +291,7 @@ class Away(Topic):
         return super().describe(topic)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def test_a_log_that_does_not_answer_is_said_on_open_pages(browser: Any) -> None:
+def test_a_log_that_does_not_answer_is_said_on_open_pages(seen: Seen) -> None:
     records = sealed(drafts(sound()))
     log: Any = Away(records)  # type: ignore[no-untyped-call]
     follower = Follower(lambda: log, lambda: ServedHere(records))
@@ -291,39 +299,37 @@ def test_a_log_that_does_not_answer_is_said_on_open_pages(browser: Any) -> None:
     ports: Queue[int] = Queue()
     application = public_monitor(follower)
     Thread(target=serve, args=(application, "127.0.0.1:0", ports.put), daemon=True).start()
-    with Seen(browser) as seen:
-        page, url = seen.page, f"http://127.0.0.1:{ports.get(timeout=600)}"
-        wait_until(lambda: follower.served is not None)
-        page.goto(url)
-        log.answers = False
-        page.wait_for_selector("#live:has-text('does not answer now')")
-        page.goto(url + "/verify")
-        page.wait_for_selector("#live:has-text('does not answer now')")
-        log.answers = True
-        page.wait_for_selector("#live:has-text('answers again')")
-        assert seen.said == []
+    page, url = seen.page, f"http://127.0.0.1:{ports.get(timeout=600)}"
+    wait_until(lambda: follower.served is not None)
+    page.goto(url)
+    log.answers = False
+    page.wait_for_selector("#live:has-text('does not answer now')")
+    page.goto(url + "/verify")
+    page.wait_for_selector("#live:has-text('does not answer now')")
+    log.answers = True
+    page.wait_for_selector("#live:has-text('answers again')")
+    assert seen.said == []
     follower.stop()
 
 
 @pytest.mark.parametrize("study", ["of work", "of sizes"])
 def test_the_offline_page_opens_from_a_file(
-    study: str, log_file: Path, mapped_folder: Path, tmp_path: Path, browser: Any, axe: str
+    study: str, log_file: Path, mapped_folder: Path, tmp_path: Path, seen: Seen, axe: str
 ) -> None:
     out = tmp_path / "page.html"
     log = log_file if study == "of work" else mapped_folder / "moves-public.db"
     assert cli.main(["page", f"sqlite:{log}", str(out)]) == 0
-    with Seen(browser) as seen:
-        seen.page.goto(out.as_uri())
-        for width in SIZES:
-            seen.page.set_viewport_size({"width": width, "height": 900})
-            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert violations(seen.page, axe) == []
-        assert seen.said == []
+    seen.page.goto(out.as_uri())
+    for width in SIZES:
+        seen.page.set_viewport_size({"width": width, "height": 900})
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(seen.page, axe) == []
+    assert seen.said == []
 
 
 @pytest.mark.parametrize("where", ["the exported page", "the monitor"])
 def test_the_verifier_judges_a_file_that_is_chosen(
-    where: str, served: Monitor, log_file: Path, tmp_path: Path, browser: Any, axe: str
+    where: str, served: Monitor, log_file: Path, tmp_path: Path, seen: Seen, axe: str
 ) -> None:
     address, copy = f"{served.url}/verify", tmp_path / "copy.db"
     if where == "the exported page":
@@ -335,29 +341,29 @@ def test_the_verifier_judges_a_file_that_is_chosen(
         status, data = served.get("/download/log.db")
         assert status == 200
         copy.write_bytes(data)
-    with Seen(browser, width=SIZES[0]) as seen:
-        page = seen.page
-        page.goto(address)
-        if where == "the exported page":  # its sections begin closed on a phone
-            page.click("nav >> text=Verify it yourself")
-        head = sound()[-1].hash
-        page.set_input_files("#verifier [name=file]", copy)
-        page.fill("#verifier [name=head]", head)
-        page.click("#verifier button")
-        page.wait_for_selector("#verifier output:has-text('Everything that was checked holds.')")
-        said = page.locator("#verifier output").text_content()
-        assert f"holds: chain: {len(sound())} messages" in said
-        assert "holds: head: the hash that was kept elsewhere is in the chain" in said
-        assert f"head {head}" in said
-        looked_at(seen, axe, SIZES, where)
-        page.fill("#verifier [name=head]", "0" * 64)
-        page.click("#verifier button")
-        page.wait_for_selector("#verifier output:has-text('This log does not hold.')")
-        page.set_input_files("#verifier [name=file]", Path(__file__))
-        page.click("#verifier button")
-        page.wait_for_selector("#verifier output:has-text('not a log of stream-dp')")
-        looked_at_in_the_dark(seen, axe)
-        assert seen.said == []
+    seen.page.set_viewport_size({"width": SIZES[0], "height": 900})
+    page = seen.page
+    page.goto(address)
+    if where == "the exported page":  # its sections begin closed on a phone
+        page.click("nav >> text=Verify it yourself")
+    head = sound()[-1].hash
+    page.set_input_files("#verifier [name=file]", copy)
+    page.fill("#verifier [name=head]", head)
+    page.click("#verifier button")
+    page.wait_for_selector("#verifier output:has-text('Everything that was checked holds.')")
+    said = page.locator("#verifier output").text_content()
+    assert f"holds: chain: {len(sound())} messages" in said
+    assert "holds: head: the hash that was kept elsewhere is in the chain" in said
+    assert f"head {head}" in said
+    looked_at(seen, axe, SIZES, where)
+    page.fill("#verifier [name=head]", "0" * 64)
+    page.click("#verifier button")
+    page.wait_for_selector("#verifier output:has-text('This log does not hold.')")
+    page.set_input_files("#verifier [name=file]", Path(__file__))
+    page.click("#verifier button")
+    page.wait_for_selector("#verifier output:has-text('not a log of stream-dp')")
+    looked_at_in_the_dark(seen, axe)
+    assert seen.said == []
 
 
 def test_the_operators_pages_fit_and_can_be_read_by_everybody(
