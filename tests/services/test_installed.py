@@ -70,7 +70,8 @@ def finished(program: Path, homes: HouseholdFolder, where: Path) -> None:
     done = run(program, where, "run", homes.file, "--until-idle")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert done.stdout.endswith("the horizon is reached: every period is released\n")
-    (job,) = json.loads(run(program, where, "jobs", homes.file, "--json").stdout)["jobs"]
+    jobs = ("-m", "stream_dp.services.commands.cli", "jobs", homes.file, "--json")
+    (job,) = json.loads(fork_server.run(*jobs).stdout)["jobs"]
     assert job["state"] == "done"
 
 
