@@ -52,11 +52,18 @@ def near(people):
     return float((np.abs(answers[:, 0] - answers[:, 1]) <= 50).mean())
 
 
-def test_people_meet_what_was_measured_of_sums():
+@pytest.fixture(scope="module")
+def fitted():
+    """A fit with sums: its people, its release, its transcript and what it gave."""
     pytest.importorskip("jax")
     study, release = declared(SUMS)
     people, transcript = truth(study, release), MemoryTranscript()
     fit = load_synthesizer("rap")(people, release, FitContext(SeededNoise(1), transcript))
+    return people, release, transcript, fit
+
+
+def test_people_meet_what_was_measured_of_sums(fitted):
+    people, release, transcript, fit = fitted
     sample = fit.sample(3)
     assert (sample.N, sample.domain) == (PEOPLE, people.domain)
     assert near(people) > 0.85
@@ -75,11 +82,9 @@ def test_people_meet_what_was_measured_of_sums():
         load_synthesizer("rap")(people, plain, FitContext(Never(), transcript))
 
 
-def test_a_charge_follows_from_the_variances():
+def test_a_charge_follows_from_the_variances(fitted):
     """Noise 5 % off either way is another cost."""
-    pytest.importorskip("jax")
-    study, release = declared(SUMS)
-    fit = load_synthesizer("rap")(truth(study, release), release, FitContext(SeededNoise(1)))
+    *_, fit = fitted
     candidates, variances = fit.answers.candidates, []
     for end in fit.answers.ends:
         variances.append(fit.answers.variances[end - 1])

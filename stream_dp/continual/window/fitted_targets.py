@@ -43,15 +43,17 @@ def round_to_sums(real: NDArray[np.float64], totals: Counts, coins: np.random.Ge
     marks the points u, u + 1, u + 2, ..., and a number is rounded up if its part has a mark.
     """
     floors = np.floor(real)
+    fractions = real - floors
+    rows, columns = real.shape
     order = coins.random(real.shape).argsort(axis=1)
-    ups = (totals - floors.sum(axis=1)).clip(0)
-    passed = np.take_along_axis(real - floors, order, axis=1).cumsum(axis=1)
-    passed = np.minimum(passed, ups[:, None])
+    order += np.arange(0, rows * columns, columns)[:, None]  # places in the flat array
+    ups = np.maximum(totals - floors.sum(axis=1), 0)
+    passed = np.minimum(fractions.take(order).cumsum(axis=1), ups[:, None])
     passed[:, -1] = ups
-    marks = np.floor(passed + coins.random((real.shape[0], 1))).astype(np.int64)
-    result: Counts = floors.astype(np.int64)
-    increments = np.take_along_axis(result, order, axis=1) + np.diff(marks, axis=1, prepend=0)
-    np.put_along_axis(result, order, increments, axis=1)
+    marks = np.floor(passed + coins.random((rows, 1))).astype(np.int64)
+    marks[:, 1:] -= marks[:, :-1].copy()
+    result: Counts = floors.astype(np.int64, order="C")
+    result.reshape(-1)[order] += marks
     return result
 
 
