@@ -29,6 +29,12 @@ the month's other sets with a column, for the column of the set with the largest
 filter learns, its level gets the probability of a jump times the variance that its innovations have
 beyond what it expects.
 
+A month may leave sets of columns unmeasured, such as pairs that no round selects. If a single
+column c has probably jumped by the squared distance d, unmeasured sets with it have moved, too. Let
+e be the sum of squares of a column's interaction. If the new values of c do not depend on the other
+columns, the interaction of the set has moved by d times the product of e over the other columns.
+Its variance grows by this distance, divided by the degrees of freedom.
+
 Everything here is post-processing of noisy values.
 
 Why each month is measured by itself. Let G be the precision matrix over T months of any Gaussian
@@ -60,6 +66,7 @@ FILTERS = len(WALKS) + len(SLOPES)
 EVEN = np.full(FILTERS, 1 / FILTERS)  # a prior before anything is learnt
 GUARD = 5.0  # minus the logarithm of the odds of a jump, in a set and a month
 _LEAST_JUMP = 0.01  # a smaller probability is none
+_MOST = 0.5  # a column with a larger probability of a jump has moved the sets with it
 _STEPS = np.concatenate([WALKS, SLOPES / 10])  # variances of a month's step
 _DIFFUSE = 1e4  # the variance of the first level
 _SETS, _CELLS = 30, 20  # iterations of both levels
@@ -284,6 +291,7 @@ class MonthFilters(Generic[K]):
             filters[a] = filters.get(a) or Filters.of(values.shape, variance)
             prior = self.priors.get(len(a), EVEN)
             jumps[a] = filters[a].jump(values.reshape(-1), variance, prior)
+        filters |= self._moved(interactions, jumps)
         guards = _guards(jumps)
         for a in order:
             values, variance = interactions[a]
@@ -294,6 +302,31 @@ class MonthFilters(Generic[K]):
             of_order.setdefault(len(a), []).append(filters[a])
         priors = {ways: drift_prior(several) for ways, several in of_order.items()}
         return replace(self, filters=filters, priors=priors)
+
+    def _moved(self, measured: Mapping[K, Measured], jumps: Mapping[K, float]) -> dict[K, Filters]:
+        """The filters of unmeasured sets with a column that has jumped; see the module.
+
+        jumps: by measured set, the probability of a jump by the set alone.
+        """
+        moved, unmeasured = dict[K, Filters](), self.filters.keys() - measured.keys()
+        energies, distances = dict[Any, float](), dict[Any, float]()
+        for a in self.filters.keys() & measured.keys() if unmeasured else ():
+            if len(a) == 1:
+                values, variance = measured[a]
+                level, spread = self.posterior(a)
+                noise = self.filters[a].centring * (spread + variance)
+                energies[a[0]] = float(np.square(values).sum())
+                if jumps[a] > _MOST:
+                    distances[a[0]] = float((np.square(values - level) - noise).sum())
+        for a in unmeasured:
+            distance = sum(
+                max(distances[c], 0.0) * math.prod(energies.get(b, 1.0) for b in a if b != c)
+                for c in a
+                if c in distances
+            )
+            if distance:
+                moved[a] = self.filters[a].widened(distance / self.filters[a].freedom)
+        return moved
 
     def remembering(self, sets: Collection[K]) -> MonthFilters[K]:
         """The filters of the given sets with the present level in a further state."""

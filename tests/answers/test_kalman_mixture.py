@@ -12,6 +12,8 @@ from stream_dp.answers.month_filters import (
     SLOPES,
     WALKS,
     Filters,
+    Measured,
+    MonthFilters,
     _guards,
     drift_prior,
 )
@@ -132,6 +134,30 @@ def test_sets_with_a_common_column_learn_from_each_other_that_there_was_a_shock(
     assert guards[1, 2] == pytest.approx(math.log(0.6 / 0.4))
     assert guards[2,] == GUARD
     assert _guards({(0,): 1.0}) == {(0,): GUARD}
+
+
+def test_a_jump_of_a_column_widens_the_unmeasured_sets_with_it():
+    """By the movement of a set whose other columns do not depend on the column's new values."""
+    rng, ones = np.random.default_rng(8), {(0,): 4, (1,): 4, (2,): 4}
+    levels = {c: centred(rng.normal(0, 0.2, n)) for c, n in ones.items()}
+    levels |= {(0, 1): np.outer(levels[0,], levels[1,]), (1, 2): np.outer(levels[1,], levels[2,])}
+
+    def measured(sets, move=0.0):
+        moved = {a: levels[a] + (move if a == (0,) else 0.0) for a in sets}
+        return {
+            a: Measured(centred(x + rng.normal(0, 1e-4, x.shape)), 1e-8) for a, x in moved.items()
+        }
+
+    filters = MonthFilters(1)
+    for month in range(1, 6):
+        filters = filters.at(month).learnt(measured(levels))
+    move = np.array([0.3, -0.1, -0.1, -0.1])
+    calm = filters.at(6).learnt(measured(ones))
+    shock = filters.at(6).learnt(measured(ones, move))
+    distance = np.square(move).sum() * np.square(levels[1,]).sum()
+    grown = shock.posterior((0, 1))[1].mean() - calm.posterior((0, 1))[1].mean()
+    assert grown == pytest.approx(distance / 9, rel=0.01)
+    assert shock.posterior((1, 2))[1].mean() == pytest.approx(calm.posterior((1, 2))[1].mean())
 
 
 def test_a_jump_is_as_probable_as_its_likelihood_and_odds_say():

@@ -424,10 +424,11 @@ class TreeModel:
         return model, dual.misfit(tables)
 
     def _with_past(self, pairs: tuple[Columns, ...], targets: Targets) -> tuple[Columns, ...]:
-        """The picked pairs, then those of earlier tables, the clearest first, if there is room."""
+        """The picked pairs, then clear ones of earlier tables, the strongest first, if they fit."""
         if self.past is None:
             return pairs
-        clear = {a: s for a, s in targets.signals.items() if s > CLEAR and a not in pairs}
+        energies, signals = targets.energies, targets.signals
+        clear = {a: energies[a] for a, s in signals.items() if s > CLEAR and a not in pairs}
         for first, second in sorted(clear, key=lambda a: (-clear[a], a)):
             tree = grown_tree(targets.sizes, self.base, pairs)
             if tree.cells + tree.growth(first)[second] <= MOST_CELLS:
