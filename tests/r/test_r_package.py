@@ -125,7 +125,6 @@ def test_r_cmd_check_finds_nothing(exports: Path, tmp_path: Path) -> None:
         "STREAMDP_EXPORTS": str(exports),
         "_R_CHECK_SYSTEM_CLOCK_": "0",  # this would ask a time server
         "_R_CHECK_FORCE_SUGGESTS_": "false",
-        "R_ENABLE_JIT": "0",  # many short programs, not worth compiling
         "LC_ALL": "C.UTF-8",
     }
 
