@@ -160,20 +160,25 @@ def watch_other(
     """Waits for a heartbeat of a second releaser; returns the heartbeat, or None.
 
     A heartbeat during the watch is a proof that does not depend on clocks. So the watch takes up to
-    HEARTBEAT_TIMEOUT seconds if the end of the last releaser is unknown.
+    HEARTBEAT_TIMEOUT seconds if the end of the last releaser is unknown. If the last heartbeat is
+    this process's own, whoever has taken its role writes one soon: the watch takes up to
+    HEARTBEAT_INTERVAL seconds.
 
     own_instance: the instance of this process.
     stop: ends the watch when set.
     """
     heartbeats.refresh()
-    first, deadline = heartbeats.last.get("releaser"), time.monotonic() + HEARTBEAT_TIMEOUT
+    first, begun = heartbeats.last.get("releaser"), time.monotonic()
     while True:
         heard = heartbeats.last.get("releaser")
-        if heard is None or heard.beat.instance == own_instance or heard.beat.surely_dead:
+        if heard is None or heard.beat.surely_dead:
             return None
-        if heard != first:
+        own = heard.beat.instance == own_instance
+        if heard != first and not own:
             return heard.beat
-        if time.monotonic() > deadline or (stop or Event()).wait(HEARTBEAT_INTERVAL / 10):
+        patience = HEARTBEAT_INTERVAL if own else HEARTBEAT_TIMEOUT
+        waited = time.monotonic() - begun
+        if waited > patience or (stop or Event()).wait(HEARTBEAT_INTERVAL / 10):
             return None
         heartbeats.refresh()
 

@@ -435,7 +435,7 @@ def _alone(answers: list[Answer]) -> JointAnswers:
     if len(answers) > 1:
         first, second = answers[:2]
         if first.query == second.query:
-            raise UserError("answers: both are the same; name another period or region")
+            raise UserError("difference: both answers are the same; name another period or region")
         raise UserError(
             f"query '{second.query}': shares its noise with '{first.query}'; ask one by one"
         )

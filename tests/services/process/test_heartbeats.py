@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -74,6 +75,26 @@ def test_a_process_of_this_machine_that_is_gone_is_dead(log: MemoryLog) -> None:
     assert watch_other(Heartbeats(log)) is None
     log.append([heartbeat_record(msgspec.structs.replace(here, pid=1 << 22))])
     assert watch_other(Heartbeats(log)) is None
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_who_was_fenced_waits_for_the_first_heartbeat_of_the_new_owner(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    monkeypatch.setattr("stream_dp.services.process.heartbeats.HEARTBEAT_INTERVAL", 0.5)
+    own, other = (new_heartbeat("releaser", service=True) for _ in range(2))
+    log.append([heartbeat_record(own)])
+
+    class Stop(threading.Event):
+        """Waits, and then the new owner's first heartbeat is there."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            if taken:
+                log.append([heartbeat_record(other)])
+            return super().wait(timeout)
+
+    heard = watch_other(Heartbeats(log), own.instance, Stop())
+    assert heard == (other if taken else None)
 
 
 def exported(facts: Facts) -> str:
