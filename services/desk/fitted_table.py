@@ -260,8 +260,8 @@ def fit(
         as `[-9, -8, range(0, 98)]`. Values are public: never take them from the table.
     domain_from: a public table, such as last year's publication. Its columns and values are
         learnt beside those of `values`. Never `table` itself.
-    bins: by column with a range, the public edges of its bins; by default about 20 bins
-        that begin at multiples of a round number, and one for 0.
+    bins: by column with a range, the public edges of its bins; by default about 20 bins that begin
+        at multiples of a round number, and one for 0.
     special: by column, the codes that are answers and no numbers, such as `{"hours": [-9, -8]}`:
         each is a value of its own, beside the range. An empty list says that there are none.
     rules: structural rules that every synthetic row keeps, such as `["start <= end", "age < 16 ->

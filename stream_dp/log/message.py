@@ -122,8 +122,7 @@ def message_records(
 
     content: the parts' media type.
     time: Unix seconds, the event's scheduled time. Without it there is no ce_time, and the
-    timestamp
-        is 0, which a log may store as 1 (`Record`).
+        timestamp is 0, which a log may store as 1 (`Record`).
     signer: signs the manifest.
     """
     common: list[tuple[str, bytes]] = [
@@ -324,8 +323,6 @@ def read_parts(log: Log, topic: str, message: Message, label: str) -> Message:
                 break
         if batch.at_end:
             break
-    else:
-        stop_following(log, topic)
     contents = tuple((part_name(record), record.value or b"") for record in records[:-1])
     if (
         not records

@@ -129,12 +129,13 @@ class Conjunctions:
         synthetic = matching_rows(query, published) / (1 if count else rows)
         weights, sampled = self.measured(query), None
         unit = published.noun(query.table)
-        value, error, interval, method = synthetic, None, None, NO_ERROR
-        reason = self._unmeasured(query, among)
+        value, error, interval, method, reason = synthetic, None, None, NO_ERROR, ""
         total = self.total(query, among)
+        if weights is None or total is None:
+            reason = self._unmeasured(query, among)
         if weights is not None and total is not None:
             value, error, interval = _measured(weights, total, published, count)
-            method, reason = self._method(query, weights), ""
+            method = self._method(query, weights)
             if not count and published.link is None:
                 design = published.study.sampling
                 (sampled,) = sampled_shares(_ratio(weights, total, published), design)
